@@ -52,6 +52,7 @@ var layout = map[string]row{
 
 	"internal/waitqueue": {layer: 0}, // FIFO queues of waiters, and the loop of a wait
 	"internal/bounds":    {layer: 0}, // the sizes of requests
+	"internal/roundtrip": {layer: 0}, // reports of a store to the store over it
 	"internal/backoff":   {layer: 2}, // the pacer that clients share
 	"internal/fakestore": {layer: 3}, // stores for tests
 

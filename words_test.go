@@ -57,6 +57,7 @@ var sharedTypeNames = map[string]string{
 	"Errors":  "the invalid values of one configuration (internal/fault)",
 	"Store":   "an implementation of weir.Store",
 	"Event":   "the argument of an Observe callback",
+	"Stats":   "the counts and the state of a store",
 	"Denied":  "the error of a client-side denial",
 	"Result":  "the result of the package's one operation",
 	"Conn":    "an implementation of redisstore.Conn",

@@ -175,8 +175,8 @@ func newCells(t *testing.T, url string) (all []*cell) {
 			}
 			t.Cleanup(func() { store.Close() })
 			c := &cell{client: client, mode: mode}
-			config := failover.Config{Cooldown: 200 * time.Millisecond, Observe: func(opened bool) {
-				if opened {
+			config := failover.Config{Cooldown: 200 * time.Millisecond, Observe: func(change failover.Change) {
+				if change.State != failover.Up {
 					c.opened.Add(1)
 				}
 			}}

@@ -120,12 +120,17 @@ func do(ctx context.Context, store weir.Store, rs []weir.Request, ds []weir.Deci
 }
 
 // undecided applies the OnStoreError of charges after the store made no decision. If Local
-// decides, charges that are open get a decision without a limit.
+// decides, charges that are open get a decision without a limit. An overload of this process
+// refuses the request in every mode: otherwise a client with enough connections could bypass
+// its limits.
 func (e *Enforcer) undecided(p *Admission, charges []policy.Charge, err error) (Outcome, error) {
 	_, ds := p.of(charges)
 	clear(ds)
 	if p.ctx.Err() != nil {
 		return FailedClosed, context.Cause(p.ctx) // a canceled request does not fail open
+	}
+	if errors.Is(err, weir.ErrOverloaded) {
+		return FailedClosed, err // nor one that this process has no time for
 	}
 	var local []policy.Charge
 	var rs []weir.Request

@@ -50,7 +50,8 @@ const (
 	Held Outcome = "held"
 	// FailedOpen requests were admitted without a decision.
 	FailedOpen Outcome = "failed_open"
-	// FailedClosed requests were refused without a decision.
+	// FailedClosed requests were refused without a decision: by OnStoreError, because the
+	// client canceled, or because this process is overloaded (Err wraps weir.ErrOverloaded).
 	FailedClosed Outcome = "failed_closed"
 	// Unsettled is reported in addition to the outcome, for a request whose cost became
 	// known after the decision and could not be charged or returned; Err is the reason. Its

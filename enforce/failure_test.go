@@ -3,7 +3,9 @@ package enforce_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
@@ -16,6 +18,19 @@ func failMode(name string, mode policy.FailMode, limit ...string) policy.Config 
 	c := about(name, limit...)
 	c.OnStoreError = mode
 	return c
+}
+
+// TestOverload checks that a request that this process is too busy to decide is refused in
+// every mode. Local does not decide it: each node would admit its share of the limit.
+func TestOverload(t *testing.T) {
+	busy := fmt.Errorf("test: %w", &weir.OverloadError{Reason: "busy", RetryAfter: time.Second})
+	for _, mode := range []policy.FailMode{policy.Open, policy.Closed, policy.Local} {
+		g := open(t, failing(busy), enforce.Config{Options: enforce.Options{Local: memory(t)}}, failMode("p", mode, "9/h"))
+		var p enforce.Admission
+		if got := enter(t, g, &p); got != enforce.FailedClosed || !errors.Is(p.Err(), weir.ErrOverloaded) {
+			t.Errorf("%s: %v, %v, want failed_closed and ErrOverloaded", mode, got, p.Err())
+		}
+	}
 }
 
 // TestStoreErrors checks OnStoreError for requests that the store does not decide.

@@ -63,7 +63,10 @@ func newLocal(tb testing.TB, store weir.Store, nodes int) weir.Store {
 // share, and while the breaker is open.
 func BenchmarkDo(b *testing.B) {
 	request := weir.Request{Key: "user:42", Limit: weir.MustLimit("1000000/s"), N: 1}
-	open := newStore(b, fake{do: refusing}, failover.Config{Failures: 1, Cooldown: time.Hour}, newLocal(b, newMem(b), 3))
+	open := newStore(b, fake{do: refusing}, failover.Config{Deadline: time.Minute}, newLocal(b, newMem(b), 3))
+	for !open.Open() {
+		open.Do(b.Context(), request)
+	}
 	for _, bb := range []struct {
 		name  string
 		store weir.Store

@@ -2,188 +2,186 @@ package failover
 
 import (
 	"fmt"
-	"sync"
-	"sync/atomic"
+	"math/rand/v2"
 	"time"
 
 	"github.com/floodweir/weir"
 )
 
-// A breaker decides whether the store is called. While it is closed that costs two loads.
+// The evidence that opens the breaker, in units of the deadline.
+const (
+	silence     = 3  // without a reply to any call
+	wallSilence = 20 // the same by the clock of the machine, in a process that hardly runs
+	windowSlots = 10 // parts of the window of the failure ratio
+	slotLength  = 2
+
+	minCalls = 20 // in the window, before the ratio counts
+)
+
+// A State is the state of a store, as the results of its calls show it.
+type State string
+
+// The states. The circuit breaker is closed while the store is Up.
+const (
+	Up   State = "up"
+	Slow State = "slow" // it replies, but most replies are later than the deadline
+	Down State = "down" // it does not reply, or most of its replies are errors
+)
+
+// A breaker decides whether the store is called. It opens on evidence about the store: no
+// reply to any call in a time, or a ratio of failures in a sliding window. A few late calls
+// at the same time are one event, not many. All methods require the mutex of the Store, and
+// now is the time of the process clock.
 type breaker struct {
-	failures int64
-	cooldown time.Duration
 	deadline time.Duration
-	observe  func(open bool)
+	longest  time.Duration // cool-down
+	jitter   func() float64
 
-	// generation counts the changes of state. The breaker is closed in even generations and
-	// open in odd ones. The result of a call of another generation is ignored.
-	generation atomic.Uint64
-	failed     atomic.Int64 // failures in a row
-	abandoned  atomic.Int64 // ns that callers waited before they canceled, since the last reply
+	state    State
+	cause    error         // why it is open
+	openErr  error         // of requests while it is open
+	until    time.Time     // the end of the cool-down
+	cooldown time.Duration // the next one
+	probe    *call         // in flight; nil if none is
 
-	mu        sync.Mutex
-	until     time.Time // the end of the cool-down
-	probing   bool      // a probe is in flight
-	openErr   error     // the error of requests while the breaker is open
-	cause     error     // the last failure
-	events    []bool    // for observe, in order
-	notifying bool      // a goroutine calls observe
+	lastReply      time.Duration
+	unanswered     time.Duration // when the oldest call was sent that failed since the last reply
+	unansweredWall time.Time
+	pending        bool // unanswered is set
+	window         [windowSlots]slot
 }
 
-// A permit allows one call of the store.
-type permit struct {
-	generation uint64
-	probe      bool // the one call that finds out whether the store is available again
+// A slot has the calls that ended in one part of the window.
+type slot struct {
+	number              int64
+	calls, failed, late int
 }
 
-// enter returns a permit, or an error while the breaker is open.
-func (b *breaker) enter() (permit, error) {
-	generation := b.generation.Load()
-	if generation%2 == 0 {
-		return permit{generation: generation}, nil
+// refuse returns the error of a call while the breaker is open. After the cool-down one call
+// at a time is a probe.
+func (b *breaker) refuse() error {
+	if b.state != Up && (b.probe != nil || time.Now().Before(b.until)) {
+		return b.openErr
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	generation = b.generation.Load()
-	switch {
-	case generation%2 == 0:
-		return permit{generation: generation}, nil
-	case b.probing || time.Now().Before(b.until):
-		return permit{}, b.openErr
-	}
-	b.probing = true
-	return permit{generation, true}, nil
+	return nil
 }
 
-// success ends a call with a reply.
-func (b *breaker) success(p permit) {
-	if p.probe {
-		b.change(p, nil)
-		return
-	}
-	if b.failed.Load() != 0 && b.generation.Load() == p.generation {
-		b.failed.Store(0)
-	}
-	if b.abandoned.Load() != 0 {
-		b.abandoned.Store(0)
-	}
-}
-
-// fail ends a call without a reply.
-func (b *breaker) fail(p permit, err error) {
-	switch {
-	case p.probe:
-		b.mu.Lock()
-		b.trip(err)
-		b.mu.Unlock()
-	case b.generation.Load() == p.generation && b.failed.Add(1) >= b.failures:
-		b.change(p, err)
-	}
-}
-
-// canceled ends a call whose caller canceled it after waiting for a time. A cancellation is
-// no failure of the store. But if all callers cancel before the deadline, no call fails
-// although none gets a reply. So the waiting times are added up until the next reply. The
-// sum counts as a failure when it is as long as the failures that open the breaker.
-func (b *breaker) canceled(p permit, waited time.Duration) {
-	if b.generation.Load() != p.generation {
-		return
-	}
-	sum := time.Duration(b.abandoned.Add(int64(waited)))
-	enough := b.deadline
-	if !p.probe {
-		enough *= time.Duration(b.failures)
-	}
-	if sum >= enough {
-		err := fmt.Errorf("no reply in %v of waiting by canceled requests", sum)
-		if p.probe {
-			b.fail(p, err)
-		} else {
-			b.change(p, err)
-		}
-		return
-	}
-	b.ignore(p)
-}
-
-// ignore ends a call whose result is no evidence about the store.
-func (b *breaker) ignore(p permit) {
-	if p.probe {
-		b.mu.Lock()
-		b.probing = false
-		b.mu.Unlock()
-	}
-}
-
-// lateReply records the reply to a probe whose caller has returned: the next request is a
-// probe, without a further cool-down.
-func (b *breaker) lateReply(p permit) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.generation.Load() == p.generation {
+// reply records that a reply was read, late or not: the store is alive. While the breaker is
+// open the next request is a probe, without a further cool-down.
+func (b *breaker) reply(now time.Duration) {
+	b.lastReply, b.pending = now, false
+	if b.state != Up {
 		b.until = time.Time{}
 	}
 }
 
-// change begins the next generation: it opens the breaker because of err, or closes it if
-// err is nil.
-func (b *breaker) change(p permit, err error) {
-	b.mu.Lock()
-	if b.generation.Load() != p.generation {
-		b.mu.Unlock()
-		return
-	}
-	b.openErr, b.cause = nil, nil
-	if err != nil {
-		b.trip(err)
-	}
-	b.probing = false
-	b.failed.Store(0)
-	b.generation.Add(1)
-	if b.observe == nil {
-		b.mu.Unlock()
-		return
-	}
-	b.events = append(b.events, err != nil)
-	if b.notifying {
-		b.mu.Unlock() // the notifying goroutine delivers this event too
-		return
-	}
-	b.notifying = true
-	defer func() {
-		b.notifying = false
-		b.mu.Unlock()
-	}()
-	for len(b.events) > 0 {
-		open := b.events[0]
-		b.events = b.events[1:]
-		b.notify(open)
+// success ends a call with a reply within the deadline.
+func (b *breaker) success(c *call, now time.Duration) {
+	b.reply(now)
+	b.slot(now).calls++
+	if b.probe == c {
+		b.close()
 	}
 }
 
-// notify calls observe, which may use the store. It requires mu.
-func (b *breaker) notify(open bool) {
-	b.mu.Unlock()
-	defer b.mu.Lock() // also if observe panics
-	b.observe(open)
+// fail ends a call without a decision, or with a late one.
+func (b *breaker) fail(c *call, now time.Duration, late bool, err error) {
+	s := b.slot(now)
+	s.calls++
+	s.failed++
+	if late {
+		s.late++
+	}
+	if b.probe == c {
+		b.probe = nil
+		b.coolDown(err)
+	}
+	b.noReply(c, now, err)
 }
 
-// trip begins a cool-down. It requires mu.
-func (b *breaker) trip(err error) {
-	b.until = time.Now().Add(b.cooldown)
-	b.probing = false
-	b.abandoned.Store(0)
+// noReply records that a call has no reply yet. A canceled call is no failure, but if all
+// callers cancel before the deadline and the store does not reply, it is down.
+func (b *breaker) noReply(c *call, now time.Duration, err error) {
+	if !b.pending || c.since < b.unanswered {
+		b.pending, b.unanswered, b.unansweredWall = true, c.since, c.began
+	}
+	if b.state != Up {
+		return
+	}
+	if quiet := b.quiet(now); quiet >= silence*b.deadline || time.Since(b.unansweredWall) >= wallSilence*b.deadline {
+		b.open(Down, fmt.Errorf("no reply in %v, the last error: %w", quiet.Round(time.Millisecond), err))
+		return
+	}
+	calls, failed, late := b.recent(now)
+	if calls < minCalls || 2*failed < calls {
+		return
+	}
+	state := Down
+	if 2*late >= failed {
+		state = Slow
+	}
+	b.open(state, fmt.Errorf("%d of %d calls failed, %d of them late, the last error: %w", failed, calls, late, err))
+}
+
+// quiet returns for how long no call got a reply, by the process clock; 0 if none failed
+// since the last reply.
+func (b *breaker) quiet(now time.Duration) time.Duration {
+	if !b.pending {
+		return 0
+	}
+	return now - max(b.lastReply, b.unanswered)
+}
+
+// abandon ends a probe without a result: the next request is a probe.
+func (b *breaker) abandon(c *call) {
+	if b.probe == c {
+		b.probe = nil
+	}
+}
+
+func (b *breaker) open(state State, err error) {
+	b.state, b.cooldown = state, b.deadline
+	b.coolDown(err)
+}
+
+// coolDown begins a cool-down, and doubles the next one up to the longest. The jitter only
+// shortens it: while the time without the store doubles, the breaker stays open for at most
+// as long again after the store is back.
+func (b *breaker) coolDown(err error) {
+	d := min(b.cooldown, b.longest)
+	d -= time.Duration(b.jitter() * float64(d) / 2)
+	b.until = time.Now().Add(d)
+	b.cooldown = min(2*b.cooldown, b.longest)
 	b.cause = err
-	b.openErr = fmt.Errorf("failover: %w: circuit breaker open for %v after %d failures in a row, the last: %v", weir.ErrUnavailable, b.cooldown, b.failures, err)
+	b.openErr = fmt.Errorf("failover: %w: the circuit breaker is open: %w", weir.ErrUnavailable, err)
 }
 
-// isOpen reports whether the breaker is open.
-func (b *breaker) isOpen() bool { return b.generation.Load()%2 == 1 }
-
-// err returns the last failure while the breaker is open, and nil otherwise.
-func (b *breaker) err() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.cause
+func (b *breaker) close() {
+	b.state, b.cause, b.openErr = Up, nil, nil
+	b.probe, b.pending = nil, false
+	b.window = [windowSlots]slot{}
 }
+
+// slot returns the current part of the window.
+func (b *breaker) slot(now time.Duration) *slot {
+	number := int64(max(0, now) / (slotLength * b.deadline))
+	s := &b.window[number%windowSlots]
+	if s.number != number {
+		*s = slot{number: number}
+	}
+	return s
+}
+
+// recent returns the sums of the window.
+func (b *breaker) recent(now time.Duration) (calls, failed, late int) {
+	oldest := int64(now/(slotLength*b.deadline)) - windowSlots + 1
+	for i := range b.window {
+		if s := &b.window[i]; s.number >= oldest {
+			calls, failed, late = calls+s.calls, failed+s.failed, late+s.late
+		}
+	}
+	return calls, failed, late
+}
+
+// jitter returns a random number in [0, 1).
+func jitter() float64 { return rand.Float64() }

@@ -2,212 +2,141 @@ package failover
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/roundtrip"
 )
 
-// A call is one call of the store. It runs on its own goroutine, because a caller cannot
-// abandon a function that does not return. The goroutine is kept for the next call: a new
-// one for each call costs more than twice as much, mostly for the growth of its stack.
+// A call is one call of the store, and the context of that call. The store reports to it
+// when the request is queued, when it is sent and when its reply was read.
 type call struct {
-	job   chan struct{} // to the goroutine; closed to end it
-	done  chan struct{} // from it
-	timer *time.Timer
-	state atomic.Uint32
+	context.Context // of the caller
 
-	ctx      *callContext
-	permit   permit
-	batch    bool
-	r        weir.Request
-	d        weir.Decision
-	rs       []weir.Request // of a batch
-	ds       []weir.Decision
-	ok       bool
-	err      error
-	panicked any
+	s *Store
+
+	// Guarded by s.mu.
+	prev, next *call
+	active     bool          // in s.calls
+	queued     bool          // in the queue of the store; otherwise it was sent
+	since      time.Duration // of the process clock: when it was queued or sent
+	began      time.Time     // the same by the clock of the machine
+	late       bool          // it counts as a failure already
+	cause      error         // why the Store ended the context; nil if it did not
+
+	mu   sync.Mutex
+	done chan struct{} // nil until Done is called
+	err  error
+	stop func() bool // ends the watch of the caller's context
 }
 
-// The states of a call.
-const (
-	waiting   = iota // the caller waits
-	replied          // the store has returned
-	abandoned        // the caller has returned
-)
-
-// calls runs the calls of a store. At most max are in flight, including abandoned calls.
-type calls struct {
-	store weir.Store
-	max   int64
-	late  func(*call) // is called at the end of an abandoned call
-
-	inFlight atomic.Int64
-
-	mu     sync.Mutex
-	idle   []*call     // the most recently used last
-	spare  int         // number of idle calls that were not used since the last reap
-	armed  bool        // a reap is scheduled
-	closed atomic.Bool // set with mu held
-}
-
-// idleTime is the interval of reap. The goroutine of a call ends after one to two of them
-// without use.
-const idleTime = time.Second
-
-var errClosed = fmt.Errorf("failover: %w", weir.ErrClosed)
-
-// take returns a call to use, or nil if max are in flight.
-func (p *calls) take() *call {
-	if p.inFlight.Add(1) > p.max {
-		p.inFlight.Add(-1)
-		return nil
+// Done implements [context.Context].
+func (c *call) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done != nil {
+		return c.done
 	}
-	p.mu.Lock()
-	n := len(p.idle) - 1
-	if n >= 0 {
-		c := p.idle[n]
-		p.idle[n] = nil
-		p.idle = p.idle[:n]
-		p.spare = min(p.spare, n)
-		p.mu.Unlock()
+	c.done = make(chan struct{})
+	switch {
+	case c.err != nil:
+		close(c.done)
+	case c.Context.Done() != nil:
+		c.stop = context.AfterFunc(c.Context, func() { c.end(c.Context.Err()) })
+	}
+	return c.done
+}
+
+// Err implements [context.Context].
+func (c *call) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = c.Context.Err()
+		if c.err != nil && c.done != nil {
+			close(c.done)
+		}
+	}
+	return c.err
+}
+
+// Value implements [context.Context].
+func (c *call) Value(key any) any {
+	if key == roundtrip.Key {
 		return c
 	}
-	p.mu.Unlock()
-	c := &call{job: make(chan struct{}, 1), done: make(chan struct{}, 1), timer: time.NewTimer(idleTime)}
-	c.timer.Stop()
-	go p.serve(c)
-	return c
+	return c.Context.Value(key)
 }
 
-// put releases a call that has returned.
-func (p *calls) put(c *call) {
-	c.ctx, c.r, c.d, c.err, c.panicked = nil, weir.Request{}, weir.Decision{}, nil, nil
-	clear(c.rs)
-	clear(c.ds)
-	c.rs, c.ds = c.rs[:0], c.ds[:0]
-	p.inFlight.Add(-1)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed.Load() {
-		close(c.job)
+// end ends the context with err, unless it has ended.
+func (c *call) end(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
 		return
 	}
-	p.idle = append(p.idle, c)
-	if !p.armed {
-		p.armed = true
-		time.AfterFunc(idleTime, p.reap)
+	c.err = err
+	if c.done != nil {
+		close(c.done)
 	}
 }
 
-// reap ends the goroutines that were idle since the last reap. It repeats while there are
-// any, so a store without requests has none.
-func (p *calls) reap() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.idle[:p.spare] {
-		close(c.job)
-	}
-	p.idle = slices.Delete(p.idle, 0, p.spare)
-	p.spare = len(p.idle)
-	if p.armed = p.spare > 0; p.armed {
-		time.AfterFunc(idleTime, p.reap)
+// release ends the context and its watch of the caller's context.
+func (c *call) release() {
+	c.end(context.Canceled)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stop != nil {
+		c.stop()
 	}
 }
 
-// close ends the idle goroutines, and those of calls in flight when the store returns.
-func (p *calls) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed.Store(true)
-	for _, c := range p.idle {
-		close(c.job)
-	}
-	p.idle, p.spare = nil, 0
-}
+// Queued implements [roundtrip.Observer].
+func (c *call) Queued() { c.moved(true) }
 
-// serve runs one call after the other. It ends with an abandoned call.
-func (p *calls) serve(c *call) {
-	for range c.job {
-		c.run(p.store)
-		if !c.state.CompareAndSwap(waiting, replied) {
-			c.ctx.end(context.Canceled)
-			p.inFlight.Add(-1)
-			p.late(c)
-			return
-		}
-		c.done <- struct{}{}
+// Sent implements [roundtrip.Observer].
+func (c *call) Sent() { c.moved(false) }
+
+func (c *call) moved(queued bool) {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if c.active {
+		c.queued, c.since, c.began = queued, c.s.clock.now(), time.Now()
 	}
 }
 
-// run calls the store. It keeps a panic for the caller's goroutine.
-func (c *call) run(store weir.Store) {
-	defer func() {
-		if v := recover(); v != nil {
-			c.panicked = fmt.Sprintf("failover: store panicked: %v\n\n%s", v, debug.Stack())
-		}
-	}()
-	if c.batch {
-		c.ok, c.err = store.DoAll(c.ctx, c.rs, c.ds)
-		return
+// Replied implements [roundtrip.Observer].
+func (c *call) Replied() {
+	c.s.mu.Lock()
+	c.s.breaker.reply(c.s.clock.now())
+	if !c.active || c.late {
+		c.s.lateReplies++
 	}
-	c.d, c.err = store.Do(c.ctx, c.r)
+	c.queued = c.active // what follows is not this round trip
+	c.since, c.began = c.s.clock.now(), time.Now()
+	c.s.unlock()
 }
 
-// single prepares c for one request. It copies the slice: the store may read it after the
-// caller has returned.
-func (c *call) single(r *weir.Request) {
-	c.batch, c.r = false, *r
-	c.r.From = slices.Clone(r.From)
+// callList holds the calls in progress. It requires the mutex of the Store.
+type callList struct {
+	head call // its next is the first
+	n    int
 }
 
-// together prepares c for a batch.
-func (c *call) together(rs []weir.Request) {
-	c.batch = true
-	c.rs = append(c.rs[:0], rs...)
-	for i := range c.rs {
-		c.rs[i].From = slices.Clone(c.rs[i].From)
+func (l *callList) add(c *call) {
+	c.active, c.prev, c.next = true, &l.head, l.head.next
+	if c.next != nil {
+		c.next.prev = c
 	}
-	c.ds = slices.Grow(c.ds[:0], len(rs))[:len(rs)]
+	l.head.next = c
+	l.n++
 }
 
-// begin starts c with a context that ends at until. The caller waits for d.
-func (c *call) begin(ctx context.Context, until time.Time, d time.Duration) {
-	c.ctx = &callContext{Context: ctx, deadline: until}
-	c.state.Store(waiting)
-	c.timer.Reset(d)
-	c.job <- struct{}{}
-}
-
-// wait waits for the store, at most until the caller's time ends. If it returns false, c is
-// abandoned and belongs to its goroutine. The context of c ends now or, for a probe, at its
-// own deadline.
-func (c *call) wait(ctx context.Context) bool {
-	reason := context.DeadlineExceeded
-	select {
-	case <-c.done:
-		c.timer.Stop()
-		c.ctx.end(context.Canceled)
-		return true
-	case <-c.timer.C:
-	case <-ctx.Done():
-		c.timer.Stop()
-		reason = ctx.Err()
+func (l *callList) remove(c *call) {
+	c.prev.next = c.next
+	if c.next != nil {
+		c.next.prev = c.prev
 	}
-	given, probe := c.ctx, c.permit.probe
-	switch {
-	case !c.state.CompareAndSwap(waiting, abandoned):
-		<-c.done // the store has just returned
-		given.end(context.Canceled)
-		return true
-	case probe:
-		time.AfterFunc(time.Until(given.deadline), func() { given.end(context.DeadlineExceeded) })
-	default:
-		given.end(reason)
-	}
-	return false
+	c.active, c.prev, c.next = false, nil, nil
+	l.n--
 }

@@ -10,13 +10,19 @@
 //
 // # Guarantees
 //
-// A call of the store returns within Config.Deadline, whatever the store does: it runs on a
-// goroutine that is abandoned if necessary. At most Config.MaxCalls of them are in flight.
+// A round trip to the store takes at most Config.Deadline, from the request to its reply. Time
+// in a queue of this process, and time in which the process is not scheduled, does not count
+// against the store. The store returns when its context ends, as package redisstore does.
 //
-// Config.Failures failures in a row open the circuit breaker. While it is open, requests fail
-// at once and do not reach the store. After Config.Cooldown one request at a time is a probe,
-// until one succeeds. So a store that becomes available receives one request of each process,
-// not all of them.
+// At most Config.MaxCalls calls are in progress. Further requests wait for at most
+// Config.Deadline, the newest first. A request that waits longer, because this process is
+// overloaded, gets an error that wraps weir.ErrOverloaded. No fallback decides it.
+//
+// The circuit breaker opens on evidence about the store. Either no call gets a reply in three
+// deadlines, or at least half of 20 calls or more fail within 20 deadlines. While it is open, requests fail at once and do not reach the store. The first cool-down is about one
+// deadline, and the next ones are longer. After each, one request is a probe. A late reply
+// ends the cool-down. So the fallback decides about as long as the store stalls, and at most
+// twice as long.
 //
 // No request is sent twice. A request that passed the deadline may have been charged; the
 // decision of the fallback stands nevertheless.
@@ -31,14 +37,14 @@
 //
 // # Errors
 //
-// Every error is a failure, except four, which are returned unchanged: weir.ErrInvalid,
-// weir.ErrNoReservation, weir.ErrFull and weir.ErrClosed. A caller whose context ends before
-// the deadline gets an error that wraps weir.ErrUnavailable and the context's error. That is
-// no failure of the store. But if all callers cancel for as long as it takes to fail, and no
-// call returns in that time, the breaker opens.
+// Every error is a failure, except five, which are returned unchanged: weir.ErrInvalid,
+// weir.ErrNoReservation, weir.ErrFull, weir.ErrClosed and weir.ErrOverloaded. A caller whose
+// context ends before the deadline gets an error that wraps weir.ErrUnavailable and the
+// context's error. That is no failure of the store. But if no call gets a reply in three
+// deadlines, the breaker opens.
 //
 // # Cost
 //
-// A call costs one allocation and about a microsecond, mostly for two switches between
-// goroutines. There is no benefit over a store in memory.
+// A call costs one allocation and less than a microsecond. There is no benefit over a store in
+// memory.
 package failover

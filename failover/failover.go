@@ -1,9 +1,12 @@
 package failover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync"
 	"time"
 
 	"github.com/floodweir/weir"
@@ -12,48 +15,105 @@ import (
 
 // Config describes a Store. Its zero value works.
 type Config struct {
-	// Deadline bounds a decision, at most an hour; DefaultDeadline if zero. A context that
-	// ends sooner ends the wait.
+	// Deadline bounds a round trip to the store, from the request to its reply, at most an
+	// hour; DefaultDeadline if zero. It also bounds the time that a request waits in this
+	// process before. A context that ends sooner ends the wait.
 	Deadline time.Duration
 
-	// Failures is the number of failures in a row that open the circuit breaker;
-	// DefaultFailures if zero.
-	Failures int
-
-	// Cooldown is the time from the opening of the breaker, or from a failed probe, to the
-	// next probe: at most a day; DefaultCooldown if zero.
+	// Cooldown is the longest time from the opening of the breaker, or from a failed probe,
+	// to the next probe: at most a day; DefaultCooldown if zero. The first one is about
+	// Deadline, and each is twice as long as the one before, with jitter.
 	Cooldown time.Duration
 
-	// MaxCalls bounds the calls of the store in flight, including calls whose caller has
-	// returned at the deadline; a further call fails at once. DefaultMaxCalls if zero.
+	// MaxCalls bounds the calls of the store in progress; DefaultCallsPerCore for each core
+	// if zero.
 	MaxCalls int
 
-	// Observe, if not nil, is called when the breaker opens (true) and when it closes
-	// (false), once each and in order. A request waits for it, so it must be quick.
-	Observe func(open bool)
+	// MaxQueue bounds the requests that wait for one of MaxCalls; eight times MaxCalls if
+	// zero. Beyond it, the oldest gets an error that wraps weir.ErrOverloaded.
+	MaxQueue int
+
+	// Observe, if not nil, is called after each change, in order. A request waits for it,
+	// so it must be quick.
+	Observe func(Change)
 }
 
 // The default values of fields of Config.
 const (
-	DefaultDeadline = 50 * time.Millisecond
-	DefaultFailures = 5
-	DefaultCooldown = time.Second
-	DefaultMaxCalls = 1024
+	DefaultDeadline     = 50 * time.Millisecond
+	DefaultCooldown     = time.Second
+	DefaultCallsPerCore = 128
 )
 
-// A Store is a store with a deadline and a circuit breaker. It is safe for concurrent use.
+// A Change reports that the state of the store changed, or that this process became
+// overloaded or is not any more.
+type Change struct {
+	State      State // of the store
+	Overloaded bool  // this process rejects requests
+
+	// Cause is why the store is not Up; nil if it is.
+	Cause error
+
+	// Unavailable and Overload are the requests that the store did not decide since the
+	// last change: because it was unavailable, and because this process was overloaded.
+	Unavailable, Overload int64
+}
+
+// A Store is a store with a deadline, a circuit breaker and a bound on the calls in
+// progress. It is safe for concurrent use.
 type Store struct {
 	c       Config
-	calls   calls
-	breaker breaker
+	store   weir.Store
+	measure func(due time.Time) time.Duration // schedulingDelay, except in tests
 
 	errDeadline error // the deadline passed
-	errBusy     error // MaxCalls calls are in flight
+	errFull     error // MaxQueue requests wait
+	errWait     error // a request waited too long in this process
+	errDelay    error // this process was not scheduled in time
+
+	mu      sync.Mutex // guards the rest
+	breaker breaker
+	gate    gate
+	clock   processClock
+	calls   callList
+	closed  bool
+
+	ticker *time.Timer // nil before the first call
+	armed  bool
+	due    time.Time // of the ticker
+
+	lateReplies  int64
+	unavailable  int64     // requests
+	overload     [3]int64  // requests, by reason
+	overloaded   bool      // since less than overloadEnd
+	overloadedAt time.Time // the last request
+	last         Change    // the last one, with sums
+	events       []Change  // for Observe
+	notifying    bool      // a goroutine calls Observe
 }
 
 var _ weir.Store = (*Store)(nil)
 
-// New returns a store over store. An error wraps weir.ErrInvalid.
+// The reasons of an overload, as indexes of Store.overload.
+const (
+	queueFull = iota
+	queueWait
+	scheduling
+)
+
+const (
+	// retryOverload is the RetryAfter of requests that this process rejects.
+	retryOverload = time.Second
+
+	// overloadEnd is the time without a rejected request that ends an overload.
+	overloadEnd = time.Second
+
+	// delayBudget bounds the scheduling delay that a call is granted, in deadlines.
+	delayBudget = 4
+)
+
+// New returns a store over store, whose methods return when their context ends. An error
+// wraps weir.ErrInvalid.
 func New(store weir.Store, c Config) (*Store, error) {
 	if store == nil {
 		return nil, fmt.Errorf("failover: store: %w: got nil, want a store such as that of package redisstore", weir.ErrInvalid)
@@ -61,23 +121,21 @@ func New(store weir.Store, c Config) (*Store, error) {
 	if err := c.normalize(); err != nil {
 		return nil, err
 	}
-	s := &Store{
-		c:     c,
-		calls: calls{store: store, max: int64(c.MaxCalls)},
-		breaker: breaker{
-			failures: int64(c.Failures), cooldown: c.Cooldown, deadline: c.Deadline, observe: c.Observe,
-		},
-		errDeadline: fmt.Errorf("failover: %w: no reply in %v; the request may have been charged", weir.ErrUnavailable, c.Deadline),
-		errBusy:     fmt.Errorf("failover: %w: %d calls are in flight", weir.ErrUnavailable, c.MaxCalls),
+	overload := func(reason string) error {
+		return fmt.Errorf("failover: %w", &weir.OverloadError{Reason: reason, RetryAfter: retryOverload})
 	}
-	s.calls.late = s.lateReply
-	return s, nil
+	return &Store{
+		c: c, store: store, measure: schedulingDelay,
+		breaker:     breaker{state: Up, deadline: c.Deadline, longest: c.Cooldown, jitter: jitter},
+		gate:        gate{max: c.MaxCalls, maxQueue: c.MaxQueue},
+		clock:       processClock{epoch: time.Now()},
+		last:        Change{State: Up},
+		errDeadline: fmt.Errorf("failover: %w: no reply in %v; the request may have been charged", weir.ErrUnavailable, c.Deadline),
+		errFull:     overload("too many requests wait for the store"),
+		errWait:     overload(fmt.Sprintf("the request was not sent to the store in %v", c.Deadline)),
+		errDelay:    overload("the process is not scheduled in time"),
+	}, nil
 }
-
-// probeTimeout bounds a probe, which continues after its caller has returned. A client may
-// have to connect and authenticate within the call's time. If that took longer than
-// Deadline, no probe would ever succeed.
-func (c *Config) probeTimeout() time.Duration { return max(c.Deadline, min(c.Cooldown, 5*time.Second)) }
 
 func (c *Config) normalize() error {
 	for _, f := range []struct {
@@ -89,9 +147,7 @@ func (c *Config) normalize() error {
 		{"Deadline", &c.Deadline, DefaultDeadline, time.Hour},
 		{"Cooldown", &c.Cooldown, DefaultCooldown, 24 * time.Hour},
 	} {
-		if *f.value == 0 {
-			*f.value = f.def
-		}
+		*f.value = cmp.Or(*f.value, f.def)
 		if *f.value < 0 || *f.value > f.most {
 			return fmt.Errorf("failover: %s: %w: got %v, want more than 0, at most %v", f.name, weir.ErrInvalid, *f.value, f.most)
 		}
@@ -101,12 +157,13 @@ func (c *Config) normalize() error {
 		value *int
 		def   int
 	}{
-		{"Failures", &c.Failures, DefaultFailures},
-		{"MaxCalls", &c.MaxCalls, DefaultMaxCalls},
+		{"MaxCalls", &c.MaxCalls, min(DefaultCallsPerCore*runtime.GOMAXPROCS(0), 1<<20)},
+		{"MaxQueue", &c.MaxQueue, min(8*c.MaxCalls, 1<<20)},
 	} {
-		if *f.value == 0 {
-			*f.value = f.def
+		if f.name == "MaxQueue" {
+			f.def = min(8*c.MaxCalls, 1<<20)
 		}
+		*f.value = cmp.Or(*f.value, f.def)
 		if *f.value < 0 || *f.value > 1<<20 {
 			return fmt.Errorf("failover: %s: %w: got %d, want 1 to %d", f.name, weir.ErrInvalid, *f.value, 1<<20)
 		}
@@ -115,125 +172,180 @@ func (c *Config) normalize() error {
 }
 
 // Do implements [weir.Store].
-func (s *Store) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
+func (s *Store) Do(ctx context.Context, r weir.Request) (d weir.Decision, err error) {
 	if err := r.Validate(); err != nil {
 		return weir.Decision{}, err
 	}
-	c, err := s.ask(ctx, &r, nil)
+	c, err := s.begin(ctx, settles(r.Verb))
 	if err != nil {
 		return weir.Decision{}, err
 	}
-	d, err := c.d, c.err
-	s.calls.put(c)
+	defer func() {
+		if c != nil {
+			s.finish(c, errPanic)
+		}
+	}()
+	d, err = s.store.Do(c, r)
+	err, c = s.finish(c, err), nil
 	return d, err
 }
 
 // DoAll implements [weir.Store].
-func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
+func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (ok bool, err error) {
 	if err := bounds.Check("failover", weir.ErrInvalid, rs, len(ds)); err != nil {
 		return false, err
 	}
-	c, err := s.ask(ctx, nil, rs)
+	settling := len(rs) > 0
+	for i := range rs {
+		settling = settling && settles(rs[i].Verb)
+	}
+	c, err := s.begin(ctx, settling)
 	if err != nil {
 		return false, err
 	}
-	ok, err := c.ok, c.err
-	copy(ds, c.ds)
-	s.calls.put(c)
-	return ok, err
+	defer func() {
+		if c != nil {
+			s.finish(c, errPanic)
+		}
+	}()
+	ok, err = s.store.DoAll(c, rs, ds)
+	err, c = s.finish(c, err), nil
+	return ok && err == nil, err
 }
 
-// Close ends the goroutines that wait for requests. Without Close they end after one or two
-// seconds without a request. Later requests get an error that wraps weir.ErrClosed. Close
-// does not close the store below, and never fails. Closing again does nothing.
+// settles reports whether a verb settles a request that was admitted before.
+func settles(v weir.Verb) bool {
+	switch v {
+	case weir.Charge, weir.Return, weir.Commit, weir.Cancel, weir.Reset:
+		return true
+	}
+	return false
+}
+
+// Close refuses later requests with an error that wraps weir.ErrClosed. It does not close the
+// store below, and never fails. Closing again does nothing.
 func (s *Store) Close() error {
-	s.calls.close()
+	s.mu.Lock()
+	s.closed = true
+	s.gate.flush(errClosed)
+	s.mu.Unlock()
 	return nil
 }
 
 // Open reports whether the circuit breaker is open.
-func (s *Store) Open() bool { return s.breaker.isOpen() }
+func (s *Store) Open() bool { return s.Stats().State != Up }
 
 // Err returns the last failure of the store while the breaker is open, and nil otherwise.
-func (s *Store) Err() error { return s.breaker.err() }
+func (s *Store) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.breaker.cause
+}
 
-// ask sends one request, or rs together, to the store. It returns the call with the
-// store's reply, which the caller puts back. The reply may be an error that is not a
-// failure of the store.
-func (s *Store) ask(ctx context.Context, r *weir.Request, rs []weir.Request) (*call, error) {
-	if s.calls.closed.Load() {
-		return nil, errClosed
-	}
+// begin starts a call, and waits for it while MaxCalls are in progress. The caller finishes
+// the call.
+func (s *Store) begin(ctx context.Context, settle bool) (*call, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, errCanceled(err)
 	}
-	p, err := s.breaker.enter()
-	if err != nil {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, errClosed
+	}
+	if err := s.breaker.refuse(); err != nil {
+		s.unavailable++
+		s.mu.Unlock()
 		return nil, err
 	}
-	c := s.calls.take()
-	if c == nil {
-		if p.probe {
-			s.breaker.fail(p, s.errBusy)
+	c := &call{Context: ctx, s: s}
+	switch {
+	case s.breaker.state != Up:
+		s.breaker.probe = c
+		s.gate.inProgress++
+	case s.gate.enter():
+	default:
+		if err := s.wait(ctx, settle); err != nil {
+			return nil, err
 		}
-		return nil, s.errBusy
+		s.mu.Lock()
 	}
-	if r != nil {
-		c.single(r)
-	} else {
-		c.together(rs)
+	c.since, c.began = s.clock.now(), time.Now()
+	s.calls.add(c)
+	s.arm()
+	s.unlock()
+	return c, nil
+}
+
+// wait waits in the gate. It requires s.mu and releases it.
+func (s *Store) wait(ctx context.Context, settle bool) error {
+	if s.gate.full(settle) {
+		err, reason := s.blame(s.errFull), queueFull
+		s.gate.evict(settle, err)
+		s.count(err, reason, 1)
 	}
-	began := time.Now()
-	deadline := began.Add(s.c.Deadline)
-	sooner, own := ctx.Deadline()
-	if own = own && sooner.Before(deadline); own {
-		deadline = sooner
+	w := s.gate.wait(settle)
+	s.arm()
+	s.unlock()
+	select {
+	case err := <-w.ready:
+		return err
+	case <-ctx.Done():
 	}
-	until := deadline
-	if p.probe {
-		until = began.Add(s.c.probeTimeout())
-	}
-	c.permit = p
-	c.begin(ctx, until, s.c.Deadline)
-	if !c.wait(ctx) {
-		if err := ctx.Err(); err != nil {
-			s.breaker.canceled(p, time.Since(began))
-			return nil, errCanceled(err)
+	s.mu.Lock()
+	if !s.gate.finish(w, nil) {
+		if err := <-w.ready; err == nil {
+			s.gate.leave()
 		}
-		s.breaker.fail(p, s.errDeadline)
-		return nil, s.errDeadline
 	}
-	if c.panicked != nil {
-		v := c.panicked
-		s.calls.put(c)
-		s.breaker.fail(p, errPanic)
-		panic(v)
-	}
-	err = c.err
+	s.mu.Unlock()
+	return errCanceled(ctx.Err())
+}
+
+// finish ends a call with the error of the store, and returns the error for the caller.
+func (s *Store) finish(c *call, err error) error {
+	canceled := c.Context.Err()
+	c.release()
+	s.mu.Lock()
+	defer s.unlock()
+	s.calls.remove(c)
+	s.gate.leave()
+	now := s.clock.now()
+	b := &s.breaker
 	switch {
 	case isReply(err):
-		s.breaker.success(p)
-		return c, nil
-	case errors.Is(err, weir.ErrInvalid), errors.Is(err, weir.ErrClosed):
-		s.breaker.ignore(p)
-		return c, nil
-	}
-	s.calls.put(c)
-	late := !time.Now().Before(deadline)
-	switch {
-	case ctx.Err() != nil || late && own:
-		// The store returned because the caller's context ended.
-		s.breaker.canceled(p, time.Since(began))
-		return nil, fmt.Errorf("failover: %w: %w", weir.ErrUnavailable, err)
-	case late:
-		err = fmt.Errorf("%w: %v", s.errDeadline, err)
+		if c.late {
+			b.reply(now)
+		} else {
+			b.success(c, now)
+			s.stateChanged()
+		}
+		return err
+	case errors.Is(err, weir.ErrInvalid), errors.Is(err, weir.ErrClosed), errors.Is(err, weir.ErrOverloaded):
+		b.abandon(c)
+		return err
+	case c.cause != nil:
+		b.abandon(c)
+		return c.cause
+	case canceled != nil:
+		b.abandon(c)
+		if !c.queued {
+			b.noReply(c, now, errUnanswered)
+			s.stateChanged()
+		}
+		return fmt.Errorf("failover: %w: %w", weir.ErrUnavailable, err)
 	case errors.Is(err, weir.ErrUnavailable):
 		err = fmt.Errorf("failover: %w", err)
 	default:
 		err = fmt.Errorf("failover: %w: %w", weir.ErrUnavailable, err)
 	}
-	s.breaker.fail(p, err)
-	return nil, err
+	s.unavailable++
+	if c.late {
+		return err
+	}
+	b.fail(c, now, false, err)
+	s.stateChanged()
+	return err
 }
 
 // isReply reports whether a store that returned err is available. It is, if it is full or
@@ -242,14 +354,11 @@ func isReply(err error) bool {
 	return err == nil || errors.Is(err, weir.ErrNoReservation) || errors.Is(err, weir.ErrFull)
 }
 
-// lateReply handles the end of a call whose caller has returned.
-func (s *Store) lateReply(c *call) {
-	if c.permit.probe && c.panicked == nil && isReply(c.err) {
-		s.breaker.lateReply(c.permit)
-	}
-}
-
-var errPanic = errors.New("store panicked")
+var (
+	errClosed     = fmt.Errorf("failover: %w", weir.ErrClosed)
+	errPanic      = errors.New("store panicked")
+	errUnanswered = errors.New("canceled before the reply")
+)
 
 // errCanceled returns the error of a request whose context ended with err.
 func errCanceled(err error) error {

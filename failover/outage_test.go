@@ -78,7 +78,8 @@ func total(all []admission) (n int64) {
 
 // TestThreeNodesInAnOutage runs three nodes for a minute with the store, a minute without
 // it and a minute with it. During the outage they admit no more than the limit together. At
-// each change they admit at most one capacity of the shares or of the store in addition.
+// each change they admit at most one capacity of the shares or of the store in addition, and
+// what the shares admit in one cool-down.
 func TestThreeNodesInAnOutage(t *testing.T) {
 	for _, text := range []string{"100/s burst 200", "10/s burst 30", "5/s burst 2", "60/s sliding_log", "60/s fixed_window"} {
 		for _, how := range []struct {
@@ -108,7 +109,9 @@ func TestThreeNodesInAnOutage(t *testing.T) {
 					t.Errorf("%s, %s: %d admitted in a minute without the store, want at most %d and about that", text, how.name, n, most)
 				}
 				over := total(before) + total(without) + total(after) - bound(limit, 3*span)
-				extra := nodes*share.Capacity() + limit.Capacity()
+				// The nodes return to the store one after the other, within a cool-down.
+				apart := nodes * (bound(share, failover.DefaultCooldown.Microseconds()) - bound(share, 0))
+				extra := nodes*share.Capacity() + limit.Capacity() + apart
 				t.Logf("%-20s %-8s with %5d, without %5d, with again %5d; %d over the limit's %d in all, at most %d",
 					text, how.name, total(before), total(without), total(after), over, bound(limit, 3*span), extra)
 				if over > extra {
@@ -171,8 +174,9 @@ func TestRepeatedOutages(t *testing.T) {
 	}
 }
 
-// TestRecovery checks hundreds of callers during an outage: the store gets one probe at a
-// time, and all callers use it within one cool-down after it is available.
+// TestRecovery checks hundreds of callers during an outage. The store gets at most two
+// probes in a second, one at a time. All callers use it within one cool-down after it is
+// available.
 func TestRecovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store switched
@@ -196,8 +200,8 @@ func TestRecovery(t *testing.T) {
 		for range 5 {
 			before := store.calls.Load()
 			time.Sleep(time.Second)
-			if n := store.calls.Load() - before; n > 1 {
-				t.Errorf("%d calls reached an unavailable store in a second, want at most 1", n)
+			if n := store.calls.Load() - before; n > 2 {
+				t.Errorf("%d calls reached an unavailable store in a second, want at most 2", n)
 			}
 		}
 		store.set(fine)

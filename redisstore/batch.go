@@ -8,11 +8,15 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/roundtrip"
 )
 
 // Concurrent callers share round trips without a timer. While fewer than Config.InFlight
-// round trips are in flight, a caller sends its own. Otherwise it queues, and the round
-// trip that ends first sends the queue as the next batch.
+// round trips are in flight, a caller's request is sent at once. Otherwise it queues, and the
+// round trip that ends first sends the queue as the next batch.
+//
+// A round trip does not end with a caller: its reply shows that Redis is alive, even if the
+// caller has left. What was queued when its caller left is not sent.
 
 // An op has the requests of one call of Do or DoAll and their decisions.
 type op struct {
@@ -27,52 +31,56 @@ type op struct {
 	one  [1]weir.Request // backs rs and ds of a single request
 	oneD [1]weir.Decision
 
-	since time.Time     // start of the wait in the queue
-	done  chan struct{} // closed when op is decided; nil if op never queued
+	since    time.Time          // start of the wait in the queue
+	done     chan struct{}      // closed when op is decided
+	progress roundtrip.Observer // of the caller
+	left     bool               // the caller has left; guarded by Store.mu
 }
 
 // ask decides ops in one round trip. If ctx ends first, ask returns an error, and the
-// caller must not read the ops: they may still be in flight. Otherwise each op has its
-// own error.
+// caller must not read the ops: they may be in flight. Otherwise each op has its own
+// error.
 func (s *Store) ask(ctx context.Context, ops ...*op) error {
 	if err := ctx.Err(); err != nil {
 		return unavailable(err)
+	}
+	since, progress := time.Now(), roundtrip.From(ctx)
+	for _, o := range ops {
+		o.since, o.done, o.progress = since, make(chan struct{}), progress
 	}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
 		return fmt.Errorf("redisstore: %w", weir.ErrClosed)
 	}
+	progress.Queued()
 	if s.inFlight < s.config.InFlight {
 		s.inFlight++
 		s.trips.Add(1)
-		s.mu.Unlock()
-		s.send(ctx, ops)
-		if next := s.finish(); next != nil {
-			go s.drain(next)
-		}
-		return nil
+		go s.drain(ops)
+	} else {
+		s.queue = append(s.queue, ops...)
 	}
-	since := time.Now()
-	for _, o := range ops {
-		o.since, o.done = since, make(chan struct{})
-	}
-	s.queue = append(s.queue, ops...)
 	s.mu.Unlock()
 	for _, o := range ops {
 		select {
 		case <-o.done:
 		case <-ctx.Done():
+			s.mu.Lock()
+			for _, o := range ops {
+				o.left = true
+			}
+			s.mu.Unlock()
 			return unavailable(ctx.Err())
 		}
 	}
 	return nil
 }
 
-// drain sends batches until the queue is empty.
+// drain sends a batch, and then those of the queue until it is empty.
 func (s *Store) drain(next []*op) {
 	for next != nil {
-		s.send(context.Background(), next)
+		s.send(next)
 		for _, o := range next {
 			close(o.done)
 		}
@@ -92,6 +100,10 @@ func (s *Store) finish() []*op {
 		late := time.Now().Add(-s.config.Timeout)
 		taken, requests := 0, 0
 		for _, o := range s.queue {
+			if o.left {
+				taken++
+				continue
+			}
 			if o.since.Before(late) {
 				o.err = unavailable(errQueued)
 				close(o.done)
@@ -134,8 +146,8 @@ var errMigrating = errors.New("keys are moving to another node; nothing was deci
 
 // send decides ops with one round trip. It repeats a call only if Redis reports that it did
 // not run it.
-func (s *Store) send(ctx context.Context, ops []*op) {
-	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+func (s *Store) send(ops []*op) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeout)
 	defer cancel()
 	clock, err := s.config.now()
 	if err != nil {
@@ -150,7 +162,9 @@ func (s *Store) send(ctx context.Context, ops []*op) {
 		for i, c := range calls {
 			cmds[i] = c.command(c.eval)
 		}
+		sent(calls)
 		s.conn.Do(ctx, cmds, replies)
+		replied(calls, replies)
 		var again []*batchCall
 		var undeclared []*op
 		pause := false
@@ -180,6 +194,28 @@ func (s *Store) send(ctx context.Context, ops []*op) {
 	for _, o := range ops {
 		if o.err != nil {
 			o.err = unavailable(o.err)
+		}
+	}
+}
+
+// sent reports to the callers that their requests are sent.
+func sent(calls []*batchCall) {
+	for _, c := range calls {
+		for _, o := range c.ops {
+			o.progress.Sent()
+		}
+	}
+}
+
+// replied reports the replies to the callers. An error reply is none: a server that is
+// loading or out of memory replies, but cannot decide.
+func replied(calls []*batchCall, replies []Reply) {
+	for i, c := range calls {
+		if err := replies[i].Err; err != nil && !refused(err, "NOSCRIPT") && !refused(err, "TRYAGAIN") {
+			continue
+		}
+		for _, o := range c.ops {
+			o.progress.Replied()
 		}
 	}
 }

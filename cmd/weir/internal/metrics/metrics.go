@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/memstore"
 )
 
@@ -41,7 +42,6 @@ type Metrics struct {
 	commands                                            *prometheus.CounterVec
 	throttle                                            [results]prometheus.Counter
 
-	breakerOpen    prometheus.Gauge
 	reloads        *prometheus.CounterVec
 	reloadTime     prometheus.Gauge
 	lastReloadOK   prometheus.Gauge
@@ -51,7 +51,8 @@ type Metrics struct {
 	interfacesMu sync.Mutex // held to add an interface
 	policies     names
 	descriptors  descriptors
-	memory       atomic.Pointer[func() memstore.Stats]
+	memory       collector[memstore.Stats]
+	failover     collector[failover.Stats]
 
 	policyOverflow prometheus.Counter
 }
@@ -91,8 +92,6 @@ func New(c Config) *Metrics {
 		"Commands on the RESP interface, by command and result.", "command", "result")
 	m.overflow = m.counters("weir_series_overflow_total",
 		"Events counted under \"other\" because there are more than MaxSeries names, by kind of name.", "kind")
-	m.breakerOpen = m.gauge("weir_store_breaker_open",
-		"1 while the circuit breaker of the store is open, else 0.")
 	m.reloads = m.counters("weir_policies_reload_total",
 		"Reloads of policies, by result.", "result")
 	m.reloadTime = m.gauge("weir_policies_reload_success_timestamp_seconds",
@@ -106,7 +105,9 @@ func New(c Config) *Metrics {
 		Name: "weir_build_info", Help: "Always 1; the labels are the version of the program and of Go.",
 	}, []string{"version", "goversion"})
 	build.WithLabelValues(label(c.Version), runtime.Version()).Set(1)
-	m.registry.MustRegister(m.policyVersions, build, memory{&m.memory},
+	m.memory.metrics, m.memory.hide = memoryMetrics(), true
+	m.failover.metrics, m.failover.none = failoverMetrics(), failover.Stats{State: failover.Up}
+	m.registry.MustRegister(m.policyVersions, build, &m.memory, &m.failover,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
 	m.interfaces.Store(&map[string]*interfaceCounters{})
@@ -158,24 +159,11 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// BreakerOpen sets whether the circuit breaker of the store is open. It fits the Observe
-// of a failover.Config.
-func (m *Metrics) BreakerOpen(away bool) {
-	if away {
-		m.breakerOpen.Set(1)
-	} else {
-		m.breakerOpen.Set(0)
-	}
-}
-
 // Memory sets the source of the metrics of the memory store; nil for none.
-func (m *Metrics) Memory(stats func() memstore.Stats) {
-	if stats == nil {
-		m.memory.Store(nil)
-		return
-	}
-	m.memory.Store(&stats)
-}
+func (m *Metrics) Memory(stats func() memstore.Stats) { m.memory.set(stats) }
+
+// Failover sets the source of the metrics of the Redis store; nil for none.
+func (m *Metrics) Failover(stats func() failover.Stats) { m.failover.set(stats) }
 
 // Store returns next with metrics of its duration and errors. It belongs around the store
 // itself, below failover.

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
@@ -22,6 +23,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
@@ -180,7 +182,8 @@ func TestReloaded(t *testing.T) {
 	}
 }
 
-func TestMemoryAndAway(t *testing.T) {
+// TestStats checks the metrics of the memory store and of the Redis store.
+func TestStats(t *testing.T) {
 	m := metrics.New(metrics.Config{})
 	if got := scrape(t, m); got["weir_keys"] != nil {
 		t.Error("weir_keys without a store in memory")
@@ -190,18 +193,35 @@ func TestMemoryAndAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Memory(store.Stats)
-	m.BreakerOpen(true)
+	m.Failover(func() failover.Stats {
+		return failover.Stats{
+			State: failover.Slow, Overloaded: true, InProgress: 1, Queued: 2, Unavailable: 3, LateReplies: 4,
+			QueueFull: 5, QueueWait: 6, Scheduling: 7, SchedulingDelay: 1500 * time.Millisecond,
+		}
+	})
 	if _, err := store.Do(context.Background(), weir.Request{Key: "k", Limit: weir.MustLimit("1/h"), N: 1}); err != nil {
 		t.Fatal(err)
 	}
 	got := scrape(t, m)
 	wantValue(t, got, 1, "weir_keys")
 	wantValue(t, got, 100, "weir_keys_capacity")
-	wantValue(t, got, 1, "weir_store_breaker_open")
-	m.BreakerOpen(false)
+	for name, want := range map[string]float64{
+		"weir_store_breaker_open": 1, "weir_store_calls_in_progress": 1, "weir_store_calls_waiting": 2, "weir_store_undecided_total": 3,
+		"weir_store_late_replies_total": 4, "weir_overloaded": 1, "weir_scheduling_delay_seconds_total": 1.5,
+	} {
+		wantValue(t, got, want, name)
+	}
+	for state, want := range map[string]float64{"up": 0, "slow": 1, "down": 0} {
+		wantValue(t, got, want, "weir_store_state", state)
+	}
+	for reason, want := range map[string]float64{"queue_full": 5, "queue_wait": 6, "scheduling": 7} {
+		wantValue(t, got, want, "weir_overload_rejected_total", reason)
+	}
+	m.Failover(nil)
 	m.Memory(nil)
 	got = scrape(t, m)
 	wantValue(t, got, 0, "weir_store_breaker_open")
+	wantValue(t, got, 1, "weir_store_state", "up")
 	if got["weir_keys"] != nil {
 		t.Error("weir_keys after the store in memory is gone")
 	}

@@ -71,6 +71,8 @@ func opName(op int) string {
 // reason returns the label of an error of a store.
 func reason(err error) string {
 	switch {
+	case errors.Is(err, weir.ErrOverloaded):
+		return "overloaded"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "timeout"
 	case errors.Is(err, weir.ErrFull):

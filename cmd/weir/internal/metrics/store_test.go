@@ -48,6 +48,7 @@ func TestStoreErrors(t *testing.T) {
 		{context.Background(), nil},
 		{context.Background(), fmt.Errorf("redis: %w", weir.ErrUnavailable)},
 		{context.Background(), fmt.Errorf("redis: %w: %w", weir.ErrUnavailable, context.DeadlineExceeded)},
+		{context.Background(), &weir.OverloadError{Reason: "busy"}},
 		{context.Background(), weir.ErrFull},
 		{context.Background(), weir.ErrClosed},
 		{context.Background(), weir.ErrNoReservation},
@@ -66,12 +67,12 @@ func TestStoreErrors(t *testing.T) {
 	m.Store(failing{}).Do(context.Background(), weir.Request{Verb: 200}) // a store that takes anything
 	got := scrape(t, m)
 	for _, op := range []string{"peek", "batch"} {
-		for _, reason := range []string{"unavailable", "timeout", "full", "closed", "no_reservation", "other"} {
+		for _, reason := range []string{"unavailable", "timeout", "overloaded", "full", "closed", "no_reservation", "other"} {
 			wantValue(t, got, 1, "weir_store_errors_total", op, reason)
 		}
-		wantValue(t, got, 7, "weir_store_duration_seconds", op)
+		wantValue(t, got, 8, "weir_store_duration_seconds", op)
 	}
-	if n := len(got["weir_store_errors_total"].GetMetric()); n != 12 {
-		t.Errorf("%d series of errors, want 12: %v", n, got["weir_store_errors_total"])
+	if n := len(got["weir_store_errors_total"].GetMetric()); n != 14 {
+		t.Errorf("%d series of errors, want 14: %v", n, got["weir_store_errors_total"])
 	}
 }

@@ -117,20 +117,37 @@ func (s *stores) build(raw weir.Store, c *config.Config, m *metrics.Metrics, log
 	if s.redis == nil {
 		return nil
 	}
-	s.breaker, err = failover.New(s.main, failover.Config{Deadline: c.Deadline, Observe: func(open bool) {
-		m.BreakerOpen(open)
-		if open {
-			log.Error("store unavailable: requests are decided by the on_store_error of their policy", "error", s.breaker.Err())
-		} else {
-			log.Info("store available again")
-		}
-	}})
+	s.breaker, err = failover.New(s.main, failover.Config{Deadline: c.Deadline, Observe: logChanges(log)})
 	if err != nil {
 		return err
 	}
+	m.Failover(s.breaker.Stats)
 	s.main = s.breaker
 	s.stops = append(s.stops, func() { s.breaker.Close() })
 	return nil
+}
+
+// logChanges returns a function that logs each change of the state of the store, and the
+// begin and the end of an overload of this process.
+func logChanges(log *slog.Logger) func(failover.Change) {
+	last := failover.Change{State: failover.Up}
+	return func(c failover.Change) {
+		switch {
+		case c.State == last.State:
+		case c.State == failover.Up:
+			log.Info("store available again", "undecided", c.Unavailable)
+		default:
+			log.Error("store "+string(c.State)+": requests are decided by the on_store_error of their policy", "error", c.Cause)
+		}
+		switch {
+		case c.Overloaded == last.Overloaded:
+		case c.Overloaded:
+			log.Warn("process overloaded: requests that wait too long are rejected")
+		default:
+			log.Info("process no longer overloaded", "rejected", c.Overload)
+		}
+		last = c
+	}
 }
 
 // withFallback returns the main store, which decides by mode while it is unavailable; ""
