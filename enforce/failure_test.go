@@ -25,9 +25,9 @@ func failMode(name string, mode policy.FailMode, limit ...string) policy.Config 
 func TestOverload(t *testing.T) {
 	busy := fmt.Errorf("test: %w", &weir.OverloadError{Reason: "busy", RetryAfter: time.Second})
 	for _, mode := range []policy.FailMode{policy.Open, policy.Closed, policy.Local} {
-		g := open(t, failing(busy), enforce.Config{Options: enforce.Options{Local: memory(t)}}, failMode("p", mode, "9/h"))
+		e := open(t, fakestore.Failing(busy), enforce.Config{Options: enforce.Options{Local: fakestore.Memory(t)}}, failMode("p", mode, "9/h"))
 		var p enforce.Admission
-		if got := enter(t, g, &p); got != enforce.FailedClosed || !errors.Is(p.Err(), weir.ErrOverloaded) {
+		if got := enter(t, e, &p); got != enforce.FailedClosed || !errors.Is(p.Err(), weir.ErrOverloaded) {
 			t.Errorf("%s: %v, %v, want failed_closed and ErrOverloaded", mode, got, p.Err())
 		}
 	}
