@@ -16,6 +16,8 @@ BENCHTIME ?= 1s
 TRAFFIC   ?= 60s
 REDIS     ?= 300000
 SOAK      ?= 60m
+SEEDS     ?= 1000
+SEED      ?=
 
 # The modules of the workspace, as patterns. e2e starts servers: its packages run in stages of
 # their own. Evaluated only where they are used.
@@ -121,6 +123,10 @@ mutants: need ## plant the bugs of tools/mutants/mutants.txt one by one: a test 
 test-long: need ## the differential run at full length: function, memory and Redis against the model
 	@WEIR_LONG=1 go test -count=1 -timeout=120m -v -run=Diff ./storetest
 	@cd e2e && go test -count=1 -timeout=120m -v -run=Conformance . -args -redis.decisions=$(REDIS)
+
+.PHONY: simulate
+simulate: ## nodes over a model of Redis with faults, in virtual time: SEEDS=1000 runs, or SEED=17 with its event log
+	@cd e2e && go test -count=1 -timeout=120m -v -run='^TestSimulation$$' ./simulate -args -seeds=$(SEEDS) $(if $(SEED),-seed=$(SEED))
 
 .PHONY: traffic
 traffic: need ## real traffic: nginx behind the gateway, wrk in front, for TRAFFIC (60s) each; then a file that changes meanwhile

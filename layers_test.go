@@ -150,7 +150,8 @@ var layout = map[string]row{
 	"examples/*":                  {layer: 14, third: []string{"github.com/ThreeDotsLabs/watermill", "github.com/go-chi/chi/v5"}},
 	"edge/nginx":                  {layer: 0}, // the Lua of the edge, embedded
 	"e2e/*":                       {layer: 14, third: []string{"github.com/redis/rueidis", "github.com/redis/go-redis/v9", "github.com/jackc/pgx/v5", "github.com/chromedp"}},
-	"e2e/flashsale/child/program": {layer: 15}, // the shop that tests kill
+	"e2e/flashsale/child/program": {layer: 15},                                                // the shop that tests kill
+	"e2e/simulate/redismodel":     {layer: 13, third: []string{"github.com/yuin/gopher-lua"}}, // Redis for simulations
 
 	// Programs for building and testing, outside the layers.
 	"tools/*": {layer: 0},

@@ -21,6 +21,7 @@ require (
 	github.com/floodweir/weir/contrib/rueidis v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
+	github.com/yuin/gopher-lua v1.1.2
 	go.yaml.in/yaml/v4 v4.0.0
 )
 

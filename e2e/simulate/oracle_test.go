@@ -1,0 +1,214 @@
+package simulate
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/failover"
+)
+
+// claim finds the charge for a decision that a client got.
+func (r *recorder) claim(q *request, d weir.Decision) {
+	if d.Granted == 0 {
+		return
+	}
+	for i := len(r.charges) - 1; i >= 0; i-- {
+		c := r.charges[i]
+		if !c.used && c.ok && c.node == q.node && c.n == d.Granted && c.at == d.At.UnixMicro() && c.limit.Equal(d.Limit) &&
+			(c.verb == weir.Take || c.verb == weir.TakeUpTo) && (len(q.rs) == 0 || slices.ContainsFunc(q.rs, func(s weir.Request) bool { return s.Key == c.key })) {
+			c.used = true
+			return
+		}
+	}
+	r.violate("replies: request %d of node %d was admitted (%s), but the store decided no such request", q.id, q.node, decisionText(d))
+}
+
+// atMost returns what a limit admits in a span, by the table of docs/guarantees.md.
+func atMost(l weir.Limit, d time.Duration) int64 {
+	n := int64(d / max(1, l.Period()))
+	switch c := l.Config().(type) {
+	case weir.TokenBucket:
+		return c.Burst + int64(float64(d)/float64(c.Period)*float64(c.Count)+1e-6)
+	case weir.LeakyBucket:
+		return c.Burst + 1 + int64(float64(d)/float64(c.Period)*float64(c.Count)+1e-6)
+	case weir.SlidingLog:
+		return c.Count * (n + 1)
+	}
+	return l.Capacity() * (n + 2)
+}
+
+// spend is an admission for the bounds.
+type spend struct {
+	when time.Duration
+	n    int64
+}
+
+// exceeds returns the first span in which spends are more than a limit admits, plus allowances
+// in it.
+func exceeds(l weir.Limit, all []spend, more []allowance) (from, to time.Duration, n, most int64, bad bool) {
+	for i := range all {
+		n = 0
+		for j := i; j < len(all); j++ {
+			n += all[j].n
+			most = atMost(l, all[j].when-all[i].when)
+			if n <= most {
+				continue
+			}
+			for _, a := range more {
+				if a.to >= all[i].when && a.from <= all[j].when {
+					most += a.n
+				}
+			}
+			if n > most {
+				return all[i].when, all[j].when, n, most, true
+			}
+		}
+	}
+	return 0, 0, 0, 0, false
+}
+
+// checkBounds checks oracle 2.
+func (r *recorder) checkBounds() {
+	byState := map[string][]*charge{}
+	for _, c := range r.charges {
+		if !c.limit.IsConcurrency() {
+			name := c.key + " " + c.limit.String()
+			byState[name] = append(byState[name], c)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(byState)) {
+		cs := byState[name]
+		l := cs[0].limit
+		more := slices.Clone(r.justified[name])
+		for _, s := range r.steps {
+			_, bucket := l.Config().(weir.TokenBucket)
+			if s.n > 0 || !bucket {
+				more = append(more, allowance{s.from, s.to, l.Capacity()})
+			}
+		}
+		// Charges that were returned do not count. A return gives back whole tokens, although
+		// a bucket may have refilled a part of them meanwhile. So it adds to a span that
+		// contains it. A reservation returns at an unknown time until its deadline.
+		var all []spend
+		returned := int64(0)
+		for i := len(cs) - 1; i >= 0; i-- {
+			switch c := cs[i]; {
+			case c.n < 0:
+				returned -= c.n
+				more = append(more, allowance{c.when, c.when, -c.n})
+			case c.verb == weir.Reserve:
+				to := c.when + c.ttl
+				if len(r.steps) > 0 {
+					to = time.Hour
+				}
+				more = append(more, allowance{c.when, to, c.n})
+			case c.verb == weir.Take || c.verb == weir.TakeUpTo:
+				back := min(returned, c.n)
+				returned -= back
+				if c.n > back {
+					all = append(all, spend{c.when, c.n - back})
+				}
+			}
+		}
+		slices.Reverse(all)
+		if from, to, n, most, bad := exceeds(l, all, more); bad {
+			r.violate("bound: %s admits %d from %v to %v, want at most %d", name, n, from, to, most)
+		}
+	}
+}
+
+// checkLocal checks oracle 3.
+func (l *workload) checkLocal() {
+	type name struct {
+		node       int
+		key, limit string
+	}
+	all := map[name][]spend{}
+	limits := map[name]weir.Limit{}
+	for _, q := range l.done {
+		for i, d := range q.ds {
+			if d.Degraded != "local" || !d.OK || d.Granted == 0 || d.Limit.IsConcurrency() || q.kind == "policy" && !q.outcome.Passes() || q.kind != "policy" && !q.ok {
+				continue
+			}
+			key := q.policy
+			if len(q.rs) > 0 {
+				key = q.rs[i].Key
+			} else {
+				continue // the key is not in the decision: the exact check has it
+			}
+			n := name{q.node, key, d.Limit.String()}
+			all[n] = append(all[n], spend{q.ended.Truncate(time.Microsecond), d.Granted})
+			limits[n] = d.Limit
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(all), func(a, b name) int {
+		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.key, b.key), cmp.Compare(a.limit, b.limit))
+	})
+	for _, n := range names {
+		share, err := failover.Share(limits[n], len(l.nodes))
+		if err != nil {
+			l.record.violate("local: %v", err)
+			continue
+		}
+		if from, to, got, most, bad := exceeds(share, all[n], nil); bad {
+			l.record.violate("local: node %d admits %d of %s %s from %v to %v, its share %s at most %d", n.node, got, n.key, n.limit, from, to, share, most)
+		}
+	}
+}
+
+// checkOnce checks oracles 4 and 5, by the keys that one request uses.
+func (l *workload) checkOnce() {
+	r := l.record
+	type total struct{ charges, charged, returned int64 }
+	totals := map[string]*total{}
+	for _, c := range r.charges {
+		if !strings.HasPrefix(c.key, "once") {
+			continue
+		}
+		t := totals[c.key]
+		if t == nil {
+			t = &total{}
+			totals[c.key] = t
+		}
+		if c.n > 0 {
+			t.charges++
+			t.charged += c.n
+		} else {
+			t.returned -= c.n
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(totals)) {
+		t := totals[key]
+		if t.charges > 1 {
+			r.violate("once: the request of %s was charged %d times", key, t.charges)
+		}
+		if t.returned > t.charged {
+			r.violate("once: %d tokens of %s were returned, and %d charged", t.returned, key, t.charged)
+		}
+	}
+	for _, q := range l.done {
+		if q.kind != "batch" || q.canceled {
+			continue
+		}
+		calm := l.faults.calm(q.node, q.begun, q.ended)
+		for i, s := range q.rs {
+			if !strings.HasPrefix(s.Key, "once") {
+				continue
+			}
+			left := int64(0)
+			if t := totals[s.Key]; t != nil {
+				left = t.charged - t.returned
+			}
+			switch {
+			case q.err == nil && q.ok && left != s.N:
+				r.violate("all or none: request %d is admitted, and %d of %d tokens of %s are charged", q.id, left, s.N, s.Key)
+			case q.err == nil && !q.ok && left != 0 && calm:
+				r.violate("all or none: request %d is denied without a fault, and %d tokens of %s (%d) stay charged", q.id, left, s.Key, i)
+			}
+		}
+	}
+}

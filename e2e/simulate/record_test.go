@@ -1,0 +1,393 @@
+package simulate
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/redisstore"
+)
+
+// Verbs of the script that only the store sends.
+const verbRetract weir.Verb = 9
+
+// A run is one run of the script: requests that it decided, in order.
+type run struct {
+	at    int64         // µs, by the clock of the servers
+	when  time.Duration // in virtual time
+	due   time.Duration // when its writes reach the replica of the shard
+	shard int
+	mode  int64
+	rs    []weir.Request // without those that were not decided
+	reset bool           // an evicted key in place of requests
+	slot  int            // of the keys in a cluster
+}
+
+// A charge is a change of one state that the script made.
+type charge struct {
+	key   string
+	limit weir.Limit
+	verb  weir.Verb
+	n     int64 // charged; negative if returned
+	at    int64
+	when  time.Duration
+	id    string
+	ttl   time.Duration
+	node  int
+	used  bool // a client got this decision
+	ok    bool
+	lost  bool // a failover lost it
+	run   *run
+}
+
+// A recorder sees every run of the script, and compares it with the memory store.
+type recorder struct {
+	world      *world
+	clock      func() time.Time      // of the servers
+	limits     map[string]weir.Limit // by the last part of a state's name
+	shards     int
+	ref        *memstore.Store
+	refNow     int64
+	log        []*run
+	charges    []*charge
+	decisions  int
+	violations []string
+	justified  map[string][]allowance // by state
+	steps      []allowance            // of the clock, in µs
+	setBack    bool                   // the clock was set back
+}
+
+// An allowance adds tokens to the bound of a state, because of a fault.
+type allowance struct {
+	from, to time.Duration // when it can be used
+	n        int64
+}
+
+func newRecorder(w *world, limits []weir.Limit, shards int) *recorder {
+	r := &recorder{world: w, limits: map[string]weir.Limit{}, shards: shards, justified: map[string][]allowance{}}
+	for _, l := range limits {
+		r.limits[redisstore.Outline(l, time.Now().UnixMicro()).Suffix] = l
+	}
+	r.refNow = time.Now().UnixMicro()
+	r.restart()
+	return r
+}
+
+func (r *recorder) violate(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	r.world.logf("VIOLATION %s", text)
+	if len(r.violations) < 20 {
+		r.violations = append(r.violations, text)
+	}
+}
+
+// restart gives the memory store the state that the log leaves.
+func (r *recorder) restart() {
+	if r.ref != nil {
+		r.ref.Close()
+	}
+	ref, err := memstore.New(memstore.Config{Clock: func() int64 { return r.refNow }})
+	if err != nil {
+		panic(err)
+	}
+	r.ref = ref
+	now := r.refNow
+	for _, x := range r.log {
+		r.refNow = x.at
+		r.decide(x)
+	}
+	r.refNow = now
+}
+
+// An answer is the reply of the script to one request.
+type answer struct {
+	code, granted, balance, retry, reset, delay, now int64
+	err                                              string
+}
+
+func parseAnswer(text string) (a answer) {
+	if strings.HasPrefix(text, "!") {
+		a.err = text[1:]
+		return a
+	}
+	n := numbers(text)
+	return answer{code: n[0], granted: n[1], balance: n[2], retry: n[3], reset: n[4], delay: n[5], now: n[6]}
+}
+
+func numbers(packed string) (ns []int64) {
+	for b := []byte(packed); len(b) >= 8; b = b[8:] {
+		ns = append(ns, int64(binary.LittleEndian.Uint64(b)))
+	}
+	return ns
+}
+
+// parse returns the requests of a call: see redisstore/lua/main.lua.
+func (r *recorder) parse(cmd redisstore.Command) (mode int64, rs []weir.Request, err error) {
+	n := numbers(cmd.Args[0])
+	mode = n[2]
+	for n = n[3:]; len(n) >= 5; n = n[5:] {
+		name := cmd.Keys[n[0]-1]
+		from, to := strings.IndexByte(name, '{'), strings.LastIndexByte(name, '}')
+		limit, ok := r.limits[strings.TrimPrefix(name[to+1:], ":")]
+		if !ok {
+			return 0, nil, fmt.Errorf("unknown limit in %q", name)
+		}
+		q := weir.Request{Verb: weir.Verb(n[2]), Key: name[from+1 : to], Limit: limit, N: n[3]}
+		if n[4] != 0 {
+			var rest []int64
+			if err := json.Unmarshal([]byte(cmd.Args[n[4]-1]), &rest); err != nil {
+				return 0, nil, err
+			}
+			if rest[4] != 0 {
+				q.ID = cmd.Args[rest[4]-1]
+			} else if rest[3] != 0 {
+				q.ID = fmt.Sprint(rest[3])
+			}
+			switch {
+			case q.Verb == weir.Return && rest[1] != 0:
+				q.At = time.UnixMicro(rest[1])
+			case q.Verb == weir.Reserve:
+				q.TTL = time.Duration(rest[2]) * time.Microsecond
+			}
+		}
+		rs = append(rs, q)
+	}
+	return mode, rs, nil
+}
+
+// Modes of the script.
+const (
+	modeEach   = 0
+	modeAll    = 1
+	modeDryRun = 2
+)
+
+// ran records a run of the script.
+func (r *recorder) ran(s *shard, node int, cmd redisstore.Command, items []string) {
+	mode, rs, err := r.parse(cmd)
+	if err != nil {
+		r.violate("cannot read a call: %v", err)
+		return
+	}
+	if len(items) != len(rs) {
+		r.violate("%d replies to %d requests", len(items), len(rs))
+		return
+	}
+	x := &run{at: s.cluster.clock(), when: r.world.now().Truncate(time.Microsecond), due: s.due, shard: s.index, mode: mode, slot: slotOf(cmd.Keys[0])}
+	var as []answer
+	all, decided := true, true
+	for i, text := range items {
+		a := parseAnswer(text)
+		r.world.logf("node %d shard %d mode %d %s -> %+v", node, s.index, mode, show(&rs[i]), a)
+		if a.err != "" {
+			r.violate("%s: %s", show(&rs[i]), a.err)
+		}
+		all = all && (a.code == 1 || a.code == 4)
+		decided = decided && a.code <= 1 || a.code == 4
+		if a.code == 3 && mode == modeEach {
+			continue // the store asks again, with the keys of reservations
+		}
+		x.rs, as = append(x.rs, rs[i]), append(as, a)
+	}
+	if mode == modeDryRun || mode == modeAll && !decided {
+		return
+	}
+	r.decisions += len(as)
+	r.refNow = x.at
+	want := r.decide(x)
+	r.log = append(r.log, x)
+	for i := range as {
+		if got := as[i].text(&x.rs[i]); got != want[i] && !r.setBack {
+			r.violate("exact: %s on shard %d: the script decided %s, the memory store %s", show(&x.rs[i]), s.index, got, want[i])
+		}
+		r.charged(x, node, &x.rs[i], &as[i], mode == modeEach || all)
+	}
+}
+
+// charged records what a request changed.
+func (r *recorder) charged(x *run, node int, q *weir.Request, a *answer, kept bool) {
+	c := &charge{key: q.Key, limit: q.Limit, verb: q.Verb, at: a.now, when: x.when, id: q.ID, ttl: q.TTL, node: node, run: x, ok: a.code == 1 || a.code == 4}
+	if !c.ok || !kept {
+		return
+	}
+	switch q.Verb {
+	case weir.Take, weir.TakeUpTo, weir.Charge:
+		c.n = a.granted
+	case weir.Reserve:
+		if a.code == 1 {
+			c.n = a.granted
+		}
+	case weir.Return:
+		c.n = -q.N
+	case verbRetract:
+		c.n = -1
+	}
+	r.charges = append(r.charges, c)
+}
+
+// decide makes the memory store decide the requests of a run, and returns the decisions.
+func (r *recorder) decide(x *run) []string {
+	ctx := context.Background()
+	rs := slices.Clone(x.rs)
+	ds := make([]weir.Decision, len(rs))
+	errs := make([]error, len(rs))
+	for i := range rs {
+		if rs[i].Verb == verbRetract {
+			rs[i].Verb, rs[i].N = weir.Cancel, 0
+		}
+	}
+	if x.mode == modeAll && !slices.ContainsFunc(x.rs, func(q weir.Request) bool { return q.Verb == verbRetract }) {
+		if _, err := r.ref.DoAll(ctx, rs, ds); err != nil {
+			r.violate("the memory store fails: %v", err)
+		}
+	} else {
+		for i := range rs {
+			ds[i], errs[i] = r.ref.Do(ctx, rs[i])
+		}
+	}
+	out := make([]string, len(rs))
+	for i := range rs {
+		switch {
+		case x.rs[i].Verb == verbRetract:
+			out[i] = "retracted"
+		case errors.Is(errs[i], weir.ErrNoReservation):
+			out[i] = "unknown"
+		case errs[i] != nil:
+			out[i] = errs[i].Error()
+		default:
+			out[i] = decisionText(ds[i])
+		}
+	}
+	return out
+}
+
+func decisionText(d weir.Decision) string {
+	retry := d.RetryAfter.Microseconds()
+	if d.RetryAfter == weir.Never {
+		retry = -1
+	}
+	return fmt.Sprintf("ok %v granted %d remaining %d retry %d reset %d", d.OK, d.Granted, d.Remaining, retry, d.ResetAfter.Microseconds())
+}
+
+func (a *answer) text(q *weir.Request) string {
+	switch {
+	case q.Verb == verbRetract:
+		return "retracted"
+	case a.code == 2:
+		return "unknown"
+	case a.err != "":
+		return a.err
+	}
+	return fmt.Sprintf("ok %v granted %d remaining %d retry %d reset %d", a.code == 1 || a.code == 4, a.granted, max(0, a.balance), a.retry, a.reset)
+}
+
+// lose drops the runs that a failover lost: those on a shard whose writes had not arrived.
+func (r *recorder) lose(s *shard, owns func(slot int) bool) (runs int) {
+	now := r.world.now()
+	lost := map[*run]bool{}
+	r.log = slices.DeleteFunc(r.log, func(x *run) bool {
+		if (r.shards == 1 || owns(x.slot)) && x.due > now {
+			lost[x] = true
+		}
+		return lost[x]
+	})
+	for _, c := range r.charges {
+		if lost[c.run] {
+			c.lost = true
+			if c.n > 0 {
+				r.allow(c.key, c.limit, c.n)
+			}
+		}
+	}
+	if len(lost) > 0 {
+		r.refNow = s.cluster.clock()
+		r.restart()
+	}
+	return len(lost)
+}
+
+// moved gives the runs of a slot the time at which its keys reach the replica of another shard.
+func (r *recorder) moved(slot int, to *shard) {
+	for _, x := range r.log {
+		if x.slot == slot {
+			x.shard, x.due = to.index, to.due
+		}
+	}
+}
+
+// evict resets the state of a key.
+func (r *recorder) evict(s *shard, key string, limit weir.Limit) {
+	r.refNow = s.cluster.clock()
+	x := &run{at: r.refNow, when: r.world.now().Truncate(time.Microsecond), due: s.due, shard: s.index, slot: slotOf("{" + key + "}"),
+		rs: []weir.Request{{Verb: weir.Reset, Key: key, Limit: limit}}, reset: true}
+	r.log = append(r.log, x)
+	r.decide(x)
+	r.allow(key, limit, limit.Capacity())
+}
+
+// allow adds to the bound of a state from now on.
+func (r *recorder) allow(key string, limit weir.Limit, n int64) {
+	name := key + " " + limit.String()
+	now := r.world.now()
+	r.justified[name] = append(r.justified[name], allowance{now, now, n})
+}
+
+func show(q *weir.Request) string {
+	s := fmt.Sprintf("%v %d %s of %s", q.Verb, q.N, q.Key, q.Limit)
+	if q.Verb == verbRetract {
+		s = "retract" + strings.TrimPrefix(s, q.Verb.String())
+	}
+	if q.ID != "" {
+		s += " id " + q.ID
+	}
+	return s
+}
+
+// refunds reports whether a call returns charges of a batch over several slots: a Return or a
+// retract in a call of DoAll.
+func refunds(cmd redisstore.Command) bool {
+	if !strings.HasPrefix(cmd.Head[0], "EVAL") {
+		return false
+	}
+	n := numbers(cmd.Args[0])
+	if n[2] != modeAll {
+		return false
+	}
+	for n = n[3:]; len(n) >= 5; n = n[5:] {
+		if v := weir.Verb(n[2]); v != weir.Return && v != verbRetract {
+			return false
+		}
+	}
+	return true
+}
+
+// dropRefund returns the reply of a call that returns charges, without running it.
+func dropRefund(cmd redisstore.Command) (items []string, ok bool) {
+	if !refunds(cmd) {
+		return nil, false
+	}
+	for range (len(cmd.Args[0]) - 24) / 40 {
+		b := binary.LittleEndian.AppendUint64(nil, 1)
+		items = append(items, string(append(b, make([]byte, 48)...)))
+	}
+	return items, true
+}
+
+// step records that the clock of the servers was set. A step forward refills every key, at
+// most to its capacity. A step back refills none, but moves windows that begin at multiples
+// of their length.
+//
+// After a step back the memory store knows more than the script: the last instant of all keys,
+// not of one. The decisions then differ by design, and oracle 1 ends.
+func (r *recorder) step(d time.Duration) {
+	now := r.world.now()
+	r.steps = append(r.steps, allowance{now, now, d.Microseconds()})
+	r.setBack = r.setBack || d < 0
+}
