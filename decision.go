@@ -35,6 +35,10 @@ type Decision struct {
 	// never negative.
 	Remaining int64
 
+	// Debt is the number of tokens that the key owes after the decision, rounded up: those
+	// charged beyond the capacity. Remaining is then 0.
+	Debt int64
+
 	// RetryAfter is the time after which the same request is admitted if no other
 	// request comes first, rounded up to the microsecond. It is 0 if OK, or Never.
 	RetryAfter time.Duration

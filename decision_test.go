@@ -24,7 +24,7 @@ func TestDecisionOfAResult(t *testing.T) {
 	} {
 		d := weir.Decision{OK: true, Granted: 9, Remaining: 9, Degraded: "open"}
 		limit.Spec().Fill(&d, &algo.Result{Balance: -3, Retry: c.us, Reset: c.us, Delay: c.us}, 1_767_225_600_000_001)
-		want := weir.Decision{Limit: limit, RetryAfter: c.want, ResetAfter: c.want, Delay: c.want, At: time.UnixMicro(1_767_225_600_000_001)}
+		want := weir.Decision{Limit: limit, Debt: 3, RetryAfter: c.want, ResetAfter: c.want, Delay: c.want, At: time.UnixMicro(1_767_225_600_000_001)}
 		if d != want {
 			t.Errorf("%d µs: %+v, want %+v", c.us, d, want)
 		}

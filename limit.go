@@ -114,7 +114,8 @@ func (s *spec) Decision(r algo.Result, now int64) (d Decision) {
 // Fill writes what Decision returns into d: copying a Decision costs the memory
 // store more than some decisions take.
 func (s *spec) Fill(d *Decision, r *algo.Result, now int64) {
-	d.OK, d.Limit, d.Granted, d.Remaining = r.OK, Limit{s}, r.Granted, max(0, r.Balance)
+	d.OK, d.Limit, d.Granted = r.OK, Limit{s}, r.Granted
+	d.Remaining, d.Debt = max(0, r.Balance), max(0, -r.Balance)
 	d.RetryAfter, d.ResetAfter, d.Delay = span(r.Retry), span(r.Reset), span(r.Delay)
 	d.At, d.Degraded = time.UnixMicro(now), ""
 }

@@ -31,9 +31,9 @@ func rule6(tb testing.TB, open Open) {
 	a.want(settle(weir.Cancel, "k", "one", 0), "ok granted 1 remaining 5 reset 30m") // settled is settled
 	a.want(reserve("k", "one", 4, time.Minute), "ok remaining 5 reset 30m")          // and still known
 	for range 3 {                                                                    // more than reserved: into debt
-		a.want(settle(weir.Commit, "k", "two", 12), "ok reset 1h18m")
+		a.want(settle(weir.Commit, "k", "two", 12), "ok debt 3 reset 1h18m")
 	}
-	a.want(peek("k", l, 1), "denied retry 24m reset 1h18m")
+	a.want(peek("k", l, 1), "denied debt 3 retry 24m reset 1h18m")
 
 	// Unsettled at its end: back by itself, at the microsecond.
 	a.want(reserve("t", "x", 5, 10*time.Second), "ok remaining 5 reset 30m")

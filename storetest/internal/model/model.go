@@ -196,6 +196,7 @@ func decision(l weir.Limit, r algo.Result, now int64) weir.Decision {
 		Limit:      l,
 		Granted:    r.Granted,
 		Remaining:  max(0, r.Balance),
+		Debt:       max(0, -r.Balance),
 		RetryAfter: duration(r.Retry),
 		ResetAfter: duration(r.Reset),
 		Delay:      duration(r.Delay),

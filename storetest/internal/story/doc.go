@@ -35,7 +35,7 @@
 //
 // # Answers
 //
-// An answer is ok or denied and then remaining N, retry SPAN, reset SPAN, delay SPAN
+// An answer is ok or denied and then remaining N, debt N, retry SPAN, reset SPAN, delay SPAN
 // and granted N. Each is left out if it is 0, and granted also if it is the number
 // requested. Or the answer is "error" and the error that it wraps: invalid,
 // no-reservation, full, unavailable or closed. Spans are Go durations, in which a

@@ -306,6 +306,8 @@ func (a *Answer) set(name, value string) (err error) {
 	case "granted":
 	case "remaining":
 		n = &a.Remaining
+	case "debt":
+		n = &a.Debt
 	case "retry":
 		n = nil
 	case "reset":
@@ -313,7 +315,7 @@ func (a *Answer) set(name, value string) (err error) {
 	case "delay":
 		n, span = nil, &a.Delay
 	default:
-		return fmt.Errorf("want granted, remaining, retry, reset or delay, got %q", name)
+		return fmt.Errorf("want granted, remaining, debt, retry, reset or delay, got %q", name)
 	}
 	if n == nil {
 		*span, err = ParseSpan(value)

@@ -38,6 +38,7 @@ type Ask struct {
 type Answer struct {
 	OK                  bool
 	Granted, Remaining  int64
+	Debt                int64
 	Retry, Reset, Delay time.Duration
 	Err                 string // the class of an error; the other fields are then undefined
 }
@@ -73,7 +74,7 @@ func AnswerOf(d weir.Decision, err error) Answer {
 		return Answer{Err: Class(err)}
 	}
 	return Answer{
-		OK: d.OK, Granted: d.Granted, Remaining: d.Remaining,
+		OK: d.OK, Granted: d.Granted, Remaining: d.Remaining, Debt: d.Debt,
 		Retry: d.RetryAfter, Reset: d.ResetAfter, Delay: d.Delay,
 	}
 }

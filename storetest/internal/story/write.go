@@ -28,6 +28,9 @@ func (a Answer) text(r *weir.Request) string {
 	if a.Remaining != 0 {
 		fmt.Fprintf(&b, " remaining %d", a.Remaining)
 	}
+	if a.Debt != 0 {
+		fmt.Fprintf(&b, " debt %d", a.Debt)
+	}
 	for _, s := range []struct {
 		name string
 		d    time.Duration

@@ -131,6 +131,7 @@ func (w *app) printDecision(t takeOptions, data []byte) error {
 		Limit      string      `json:"limit"`
 		Capacity   int64       `json:"capacity"`
 		Remaining  int64       `json:"remaining"`
+		Debt       int64       `json:"debt"`
 		RetryAfter json.Number `json:"retry_after"`
 		Never      bool        `json:"never"`
 		Delay      json.Number `json:"delay"`
@@ -151,6 +152,9 @@ func (w *app) printDecision(t takeOptions, data []byte) error {
 		text = fmt.Sprintf("denied: %d tokens are never admitted, want at most %d (%s)", t.n, a.Capacity, a.Limit)
 	default:
 		text = fmt.Sprintf("denied: retry after %s s (%s)", a.RetryAfter, a.Limit)
+	}
+	if a.Debt > 0 && t.output != "json" {
+		text += fmt.Sprintf("; debt %d", a.Debt)
 	}
 	if _, err := fmt.Fprintln(w.stdout, text); err != nil {
 		return &exit{exitError, err}

@@ -106,6 +106,7 @@ type Limit struct {
 	OK        bool   `json:"ok"`
 	Capacity  int64  `json:"capacity"`
 	Remaining int64  `json:"remaining"`
+	Debt      int64  `json:"debt,omitempty"`
 
 	RetryAfter *Seconds `json:"retry_after,omitempty"`
 	Never      bool     `json:"never,omitempty"`
@@ -144,7 +145,7 @@ func (s *Seconds) UnmarshalJSON(b []byte) error {
 // limitOf returns the limit of a decision with its figures.
 func limitOf(r weir.Request, d weir.Decision) Limit {
 	l := Limit{
-		Limit: r.Limit.String(), OK: d.OK, Capacity: r.Limit.Capacity(), Remaining: d.Remaining,
+		Limit: r.Limit.String(), OK: d.OK, Capacity: r.Limit.Capacity(), Remaining: d.Remaining, Debt: d.Debt,
 		ResetAfter: Seconds(d.ResetAfter), Delay: Seconds(d.Delay), Degraded: string(d.Degraded),
 	}
 	l.RetryAfter, l.Never = retry(d)

@@ -89,6 +89,9 @@ func (l *Limit) write(b *strings.Builder, problem string) {
 		return
 	}
 	fmt.Fprintf(b, "    %s: %d of %d left", l.Limit, l.Remaining, l.Capacity)
+	if l.Debt > 0 {
+		fmt.Fprintf(b, ", debt %d", l.Debt)
+	}
 	switch {
 	case l.Never:
 		b.WriteString(", denies: cost above the capacity")

@@ -34,6 +34,7 @@ type verdict struct {
 	Capacity   int64    `json:"capacity"`
 	Granted    int64    `json:"granted"`
 	Remaining  int64    `json:"remaining"`
+	Debt       int64    `json:"debt,omitempty"`
 	RetryAfter *seconds `json:"retry_after,omitempty"`
 	Never      bool     `json:"never,omitempty"`
 	ResetAfter seconds  `json:"reset_after"`
@@ -62,7 +63,7 @@ type response struct {
 func newVerdict(d weir.Decision) verdict {
 	v := verdict{
 		OK: d.OK, Limit: d.Limit.String(), Capacity: d.Capacity(), Granted: d.Granted,
-		Remaining: d.Remaining, ResetAfter: seconds(d.ResetAfter),
+		Remaining: d.Remaining, Debt: d.Debt, ResetAfter: seconds(d.ResetAfter),
 	}
 	if d.RetryAfter == weir.Never {
 		v.Never = true
