@@ -29,8 +29,6 @@ const (
 // largeFor lists the exceptions, each with its reason. A row that is not needed fails.
 var largeFor = map[string]string{
 	"cmd/weir/internal/importer lines":           "converters of three formats, which share one report",
-	"flashsale/ledger lines":                     "one implementation of a large interface (sale.Ledger) for two databases",
-	"flashsale/ledger.Ledger methods":            "sale.Ledger has 30 methods; most others are the transaction of one of them",
 	"flashsale/redisinventory.Inventory methods": "sale.Inventory has 15 methods, each with its own script and reply",
 	"flashsale/verify/auditor lines":             "the checks share one snapshot of the ledger, and observations are part of them",
 	"internal/algo lines":                        "six algorithms with their formulas and sources: a third of the lines are comments",

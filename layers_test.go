@@ -124,7 +124,8 @@ var layout = map[string]row{
 	"flashsale/verify/ledgertest/random":    {layer: 8}, // the same, by random commands against a model
 	"flashsale/meminventory":                {layer: 7}, // an Inventory in memory
 	"flashsale/redisinventory":              {layer: 7, third: []string{"github.com/redis/rueidis"}},
-	"flashsale/ledger":                      {layer: 7, third: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/google/uuid", "github.com/pressly/goose/v3"}},
+	"flashsale/ledger":                      {layer: 8},
+	"flashsale/ledger/internal/database":    {layer: 7, third: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/pressly/goose/v3"}},
 	"flashsale/verify/auditor":              {layer: 7, third: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/redis/rueidis"}},
 	"flashsale/verify/lab":                  {layer: 7, third: []string{"github.com/redis/rueidis"}}, // an experiment with locks
 	"flashsale/front":                       {layer: 7},                                              // configuration of the proxies before it

@@ -35,8 +35,8 @@ type request[A, B any] struct {
 
 func (c *coalescer[A, B]) submit(ctx context.Context, a A) (B, error) {
 	q := &request[A, B]{arg: a, done: make(chan struct{})}
-	if err := ctx.Err(); err != nil {
-		return q.result, err
+	if ctx.Err() != nil {
+		return q.result, canceled(ctx)
 	}
 	c.mu.Lock()
 	if c.calls < c.maxCalls {
@@ -51,8 +51,12 @@ func (c *coalescer[A, B]) submit(ctx context.Context, a A) (B, error) {
 		return q.result, q.err
 	case <-ctx.Done():
 		c.withdraw(q)
-		return *new(B), ctx.Err()
+		return *new(B), canceled(ctx)
 	}
+}
+
+func canceled(ctx context.Context) error {
+	return fmt.Errorf("%w: %w", sale.ErrUnavailable, ctx.Err())
 }
 
 // withdraw removes a request whose caller has returned, if it is in no batch yet.

@@ -5,19 +5,20 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/ledger/internal/database"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
 // SetContact implements sale.Ledger. It does not change the time at which the order's state
 // changed.
-func (l *Ledger) SetContact(ctx context.Context, user, reservation string, c sale.Contact, _ time.Time) (sale.Order, error) {
+func (l *orders) SetContact(ctx context.Context, user, reservation string, c sale.Contact, _ time.Time) (sale.Order, error) {
 	c = c.Trimmed()
 	if err := c.Validate(); err != nil {
-		return sale.Order{}, l.fail("contact", err)
+		return sale.Order{}, fail("contact", err)
 	}
 	var o sale.Order
-	err := l.write(ctx, "contact", "", func(x *tx) error {
-		n, err := x.exec("UPDATE orders SET name = $3, phone = $4 WHERE reservation = $1 AND usr = $2 AND state IN ('pending_pay', 'paid')",
+	err := fail("contact", l.db.Do(ctx, database.Write, func(x *database.Tx) error {
+		n, err := x.Exec("UPDATE orders SET name = $3, phone = $4 WHERE reservation = $1 AND usr = $2 AND state IN ('pending_pay', 'paid')",
 			storable(reservation), storable(user), c.Name, c.Phone)
 		if err != nil {
 			return err
@@ -32,7 +33,7 @@ func (l *Ledger) SetContact(ctx context.Context, user, reservation string, c sal
 			return fmt.Errorf("%w: order %s is %s, want pending_pay or paid", sale.ErrConflict, o.ID, o.State)
 		}
 		return nil
-	})
+	}))
 	if err != nil {
 		return sale.Order{}, err
 	}
@@ -40,9 +41,9 @@ func (l *Ledger) SetContact(ctx context.Context, user, reservation string, c sal
 }
 
 // RecentOrders implements sale.Ledger.
-func (l *Ledger) RecentOrders(ctx context.Context, id, after string) ([]sale.Order, error) {
+func (l *orders) RecentOrders(ctx context.Context, id, after string) ([]sale.Order, error) {
 	var all []sale.Order
-	err := l.read(ctx, "recent", func(x *tx) error {
+	err := fail("recent", l.db.Do(ctx, database.Read, func(x *database.Tx) error {
 		k, err := load(x, id, false)
 		if err != nil {
 			return err
@@ -59,9 +60,9 @@ func (l *Ledger) RecentOrders(ctx context.Context, id, after string) ([]sale.Ord
 			where += " AND (orders.at, orders.reservation) < ($2, $3)"
 			args = append(args, millis(o.At), o.ID)
 		}
-		all, err = list(x, scanOrder, "SELECT "+orderColumns+" FROM orders WHERE "+where+
+		all, err = database.List(x, scanOrder, "SELECT "+orderColumns+" FROM orders WHERE "+where+
 			" AND orders.state IN ('pending_pay', 'paid', 'expired', 'cancelled') ORDER BY orders.at DESC, orders.reservation DESC LIMIT 100", args...)
 		return err
-	})
+	}))
 	return all, err
 }

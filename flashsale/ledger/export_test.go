@@ -8,6 +8,5 @@ import (
 // Bound bounds the file of a ledger on SQLite to so many pages, for the connection that
 // writes.
 func (l *Ledger) Bound(ctx context.Context, pages int) error {
-	_, err := l.w.ExecContext(ctx, fmt.Sprintf("PRAGMA max_page_count = %d", pages))
-	return err
+	return l.db.Exec(ctx, fmt.Sprintf("PRAGMA max_page_count = %d", pages))
 }

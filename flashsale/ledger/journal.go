@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/floodweir/weir/flashsale/ledger/internal/database"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
@@ -17,7 +18,7 @@ type Journal struct {
 
 // Journal returns the journal in l, or an error if l is not on SQLite.
 func (l *Ledger) Journal() (*Journal, error) {
-	if l.d.postgres {
+	if l.db.IsPostgres() {
 		return nil, errors.New("ledger: journal: got PostgreSQL, want SQLite")
 	}
 	return &Journal{l: l}, nil
@@ -35,19 +36,19 @@ func (j *Journal) Append(ctx context.Context, id string, epoch int64, rs []sale.
 	}
 	doc, err := json.Marshal(rows)
 	if err != nil {
-		return j.l.fail("append", fmt.Errorf("%w: %w", sale.ErrInvalid, err))
+		return fail("append", fmt.Errorf("%w: %w", sale.ErrInvalid, err))
 	}
-	return j.l.execute(ctx, "append", "INSERT OR REPLACE INTO stream (sale, epoch, entry, reservation) SELECT $2, $3, id, reservation FROM {rows:id text, reservation text} WHERE true",
-		string(doc), id, epoch)
+	return fail("append", j.l.db.Exec(ctx, "INSERT OR REPLACE INTO stream (sale, epoch, entry, reservation) SELECT $2, $3, id, reservation FROM {rows:id text, reservation text} WHERE true",
+		string(doc), id, epoch))
 }
 
 // Pending implements meminventory.Journal.
 func (j *Journal) Pending(ctx context.Context, id string, epoch int64) ([]sale.Entry, error) {
 	var all []sale.Entry
-	err := j.l.readOne(ctx, "pending", func(x *tx) (err error) {
-		all, err = list(x, scanEntry, "SELECT entry, reservation FROM stream WHERE sale = $1 AND epoch = $2 ORDER BY id", id, epoch)
+	err := fail("pending", j.l.db.Do(ctx, database.ReadOne, func(x *database.Tx) (err error) {
+		all, err = database.List(x, scanEntry, "SELECT entry, reservation FROM stream WHERE sale = $1 AND epoch = $2 ORDER BY id", id, epoch)
 		return err
-	})
+	}))
 	return all, err
 }
 
@@ -73,7 +74,7 @@ func scanEntry(scan func(...any) error) (sale.Entry, error) {
 func (j *Journal) Remove(ctx context.Context, id string, entries ...string) error {
 	doc, err := ids(entries)
 	if err != nil {
-		return j.l.fail("remove", err)
+		return fail("remove", err)
 	}
-	return j.l.execute(ctx, "remove", "DELETE FROM stream WHERE sale = $2 AND entry IN (SELECT id FROM {rows:id text})", doc, id)
+	return fail("remove", j.l.db.Exec(ctx, "DELETE FROM stream WHERE sale = $2 AND entry IN (SELECT id FROM {rows:id text})", doc, id))
 }

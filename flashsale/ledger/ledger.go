@@ -1,21 +1,14 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
-	"io/fs"
-	"net/url"
-	"os"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/floodweir/weir/flashsale/crashpoint"
+	"github.com/floodweir/weir/flashsale/ledger/internal/database"
 	"github.com/floodweir/weir/flashsale/sale"
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // Config configures a Ledger. The zero value works.
@@ -37,13 +30,12 @@ type Config struct {
 
 // Ledger implements sale.Ledger in a database. It is safe for concurrent use.
 type Ledger struct {
-	w, r       *sql.DB // the same in PostgreSQL
-	d          dialect
-	crash      crashpoint.Hook
-	timeout    time.Duration
-	statements sync.Map // statements in the dialect, by text
-	orderReads coalescer[string, sale.Order]
-	payments   coalescer[charge, sale.PayResult]
+	sales
+	orders
+	payments
+	records
+
+	db *database.DB
 }
 
 var _ sale.Ledger = (*Ledger)(nil)
@@ -58,129 +50,37 @@ func Open(ctx context.Context, dsn string, c Config) (*Ledger, error) {
 	if c.Timeout < 0 {
 		return nil, fmt.Errorf("ledger: Timeout: got %v, want 0 or more", c.Timeout)
 	}
-	if c.Conns == 0 {
-		c.Conns = 8
-	}
-	if c.Timeout == 0 {
-		c.Timeout = 10 * time.Second
-	}
-	l := &Ledger{crash: c.Crash, timeout: c.Timeout}
-	l.orderReads = coalescer[string, sale.Order]{maxCalls: maxOrderReads, maxBatch: maxOrderBatch, run: l.readOrders}
-	l.payments = coalescer[charge, sale.PayResult]{maxCalls: 1, maxBatch: maxPayBatch, keys: charge.keys, run: l.payBatch}
-	scheme, rest, _ := strings.Cut(dsn, ":")
-	var err error
-	switch scheme {
-	case "postgres", "postgresql":
-		err = l.openPostgres(dsn, c)
-	case "sqlite":
-		err = l.openSQLite(rest, c)
-	default: // dsn may contain a password
-		err = errors.New("ledger: dsn: unknown scheme, want postgres://… or sqlite:PATH")
-	}
+	c.Conns, c.Timeout = cmp.Or(c.Conns, 8), cmp.Or(c.Timeout, 10*time.Second)
+	db, err := database.Open(ctx, dsn, database.Config{NoMigrate: c.NoMigrate, Conns: c.Conns, Timeout: c.Timeout})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("ledger: %w", err)
 	}
-	if err := l.migrate(ctx, c.NoMigrate); err != nil {
-		_ = l.Close()
-		return nil, err
+	l := &Ledger{db: db, sales: sales{db}, records: records{db}}
+	l.orders = orders{db: db, crash: c.Crash}
+	l.orders.reads = coalescer[string, sale.Order]{maxCalls: maxOrderReads, maxBatch: maxOrderBatch, run: l.orders.readBatch}
+	l.payments = payments{db: db, crash: c.Crash}
+	l.payments.batches = coalescer[charge, sale.PayResult]{maxCalls: 1, maxBatch: maxPayBatch, keys: charge.keys, run: l.payments.payBatch}
+	if db.IsPostgres() {
+		l.payments.batches.maxCalls = min(3, c.Conns)
 	}
 	return l, nil
 }
 
-func (l *Ledger) openPostgres(dsn string, c Config) error {
-	pc, err := pgx.ParseConfig(dsn)
-	if err != nil {
-		return fmt.Errorf("ledger: %w", err) // pgx hides the password
-	}
-	if pc.ConnectTimeout == 0 {
-		pc.ConnectTimeout = min(c.Timeout, 5*time.Second)
-	}
-	ms := fmt.Sprint(c.Timeout.Milliseconds() + 1)
-	for k, v := range map[string]string{
-		"synchronous_commit":            "on",
-		"default_transaction_isolation": "read committed",
-		"statement_timeout":             ms,
-		// A client that stops in a transaction must not lock the row of a sale for ever.
-		"idle_in_transaction_session_timeout": ms,
-		// A plan for an empty table is slow when the table is full.
-		"plan_cache_mode":  "force_custom_plan",
-		"application_name": "flashsale",
-	} {
-		if k != "application_name" || pc.RuntimeParams[k] == "" {
-			pc.RuntimeParams[k] = v
-		}
-	}
-	db := stdlib.OpenDB(*pc)
-	db.SetMaxOpenConns(c.Conns)
-	db.SetMaxIdleConns(c.Conns)
-	db.SetConnMaxIdleTime(5 * time.Minute)
-	l.w, l.r, l.d = db, db, postgres
-	l.payments.maxCalls = min(3, c.Conns)
-	return nil
-}
-
-func (l *Ledger) openSQLite(path string, c Config) error {
-	if path == "" || strings.ContainsRune(path, 0) {
-		return fmt.Errorf("ledger: sqlite:%q: want the path of a file", path)
-	}
-	memory := path == ":memory:"
-	if !memory {
-		// SQLite would create a file that other users can read. An existing file is not opened
-		// here, because closing it would release the locks that SQLite has on it.
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-		if err == nil {
-			err = f.Close()
-		}
-		if err != nil && !errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("ledger: %w: %w", sale.ErrUnavailable, err)
-		}
-	}
-	name := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=busy_timeout(" + fmt.Sprint(c.Timeout.Milliseconds()) +
-		")&_pragma=foreign_keys(1)&_pragma=synchronous(FULL)&_txlock="
-	if memory {
-		name = "file::memory:?_pragma=foreign_keys(1)&_txlock="
-	}
-	// Orders change pages all over the file. The log is checkpointed at 32 MB; at the default of
-	// 4 MB that would happen after every batch.
-	wc, err := newSQLiteConnector(name + "immediate&_pragma=journal_mode(WAL)&_pragma=cache_size(-65536)&_pragma=wal_autocheckpoint(8000)")
-	if err != nil {
-		return fmt.Errorf("ledger: %w", err)
-	}
-	w := sql.OpenDB(wc)
-	w.SetMaxOpenConns(1) // writers wait in Go instead of for the file lock
-	w.SetMaxIdleConns(1)
-	l.w, l.r, l.d = w, w, sqlite
-	if memory {
-		return nil
-	}
-	rc, err := newSQLiteConnector(name + "deferred&_pragma=query_only(1)")
-	if err != nil {
-		_ = w.Close()
-		return fmt.Errorf("ledger: %w", err)
-	}
-	r := sql.OpenDB(rc)
-	r.SetMaxOpenConns(c.Conns)
-	r.SetMaxIdleConns(c.Conns)
-	l.r = r
-	return nil
-}
-
 // Ping implements sale.Ledger.
 func (l *Ledger) Ping(ctx context.Context) error {
-	return l.readOne(ctx, "ping", func(tx *tx) error {
+	return fail("ping", l.db.Do(ctx, database.ReadOne, func(x *database.Tx) error {
 		var one int
-		return tx.row("SELECT 1").Scan(&one)
-	})
+		return x.Row("SELECT 1").Scan(&one)
+	}))
 }
 
 // Close closes the connections, after the statements in progress.
-func (l *Ledger) Close() error {
-	err := l.w.Close()
-	if l.r != l.w {
-		err = errors.Join(l.r.Close(), err)
+func (l *Ledger) Close() error { return fail("close", l.db.Close()) }
+
+// fail adds the operation to an error.
+func fail(operation string, err error) error {
+	if err == nil {
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("ledger: close: %w", err)
-	}
-	return nil
+	return fmt.Errorf("ledger: %s: %w", operation, err)
 }

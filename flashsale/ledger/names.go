@@ -3,6 +3,7 @@ package ledger
 import (
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -56,3 +57,18 @@ func storableText(s string) string {
 	}
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
+
+// millis returns t in milliseconds, rounded down.
+func millis(t time.Time) int64 { return t.UnixMilli() }
+
+// millisUp returns t in milliseconds, rounded up. The result is after a time in whole
+// milliseconds exactly if t is.
+func millisUp(t time.Time) int64 {
+	ms := t.UnixMilli()
+	if time.UnixMilli(ms).Before(t) {
+		ms++
+	}
+	return ms
+}
+
+func timeOf(ms int64) time.Time { return time.UnixMilli(ms).UTC() }

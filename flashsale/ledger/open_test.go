@@ -90,7 +90,7 @@ func TestMigrate(t *testing.T) {
 // TestMigrateFromOldTable opens databases whose versions are in the table that programs kept
 // before goose.
 func TestMigrateFromOldTable(t *testing.T) {
-	files, err := filepath.Glob("migrations/sqlite/*.sql")
+	files, err := filepath.Glob("internal/database/migrations/sqlite/*.sql")
 	if err != nil || len(files) < 5 {
 		t.Fatalf("%d migrations, %v", len(files), err)
 	}

@@ -9,8 +9,16 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/crashpoint"
+	"github.com/floodweir/weir/flashsale/ledger/internal/database"
 	"github.com/floodweir/weir/flashsale/sale"
 )
+
+// orders implements sale.OrderLedger without its payments.
+type orders struct {
+	db    *database.DB
+	crash crashpoint.Hook
+	reads coalescer[string, sale.Order]
+}
 
 // orderColumns lists the columns of the table orders that scanOrder reads.
 const orderColumns = `orders.reservation, orders.sale, orders.epoch, orders.usr, orders.slot, orders.ticket, orders.key, orders.at, orders.pay_by, orders.state, orders.price, orders.placed, orders.changed,
@@ -24,8 +32,8 @@ func scanOrder(scan func(...any) error) (sale.Order, error) {
 	return o, err
 }
 
-func order(x *tx, reservation, lock string) (sale.Order, error) {
-	o, err := scanOrder(x.row("SELECT "+orderColumns+" FROM orders WHERE orders.reservation = $1 "+lock, storable(reservation)).Scan)
+func order(x *database.Tx, reservation, lock string) (sale.Order, error) {
+	o, err := scanOrder(x.Row("SELECT "+orderColumns+" FROM orders WHERE orders.reservation = $1 "+lock, storable(reservation)).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fmt.Errorf("reservation %s: %w", quote(reservation), sale.ErrNotFound)
 	}
@@ -33,10 +41,10 @@ func order(x *tx, reservation, lock string) (sale.Order, error) {
 }
 
 // Order implements sale.Ledger. Concurrent reads share one statement.
-func (l *Ledger) Order(ctx context.Context, reservation string) (sale.Order, error) {
-	o, err := l.orderReads.submit(ctx, reservation)
+func (l *orders) Order(ctx context.Context, reservation string) (sale.Order, error) {
+	o, err := l.reads.submit(ctx, reservation)
 	if err != nil {
-		return sale.Order{}, l.fail("order", err)
+		return sale.Order{}, fail("order", err)
 	}
 	return o, nil
 }
@@ -46,11 +54,11 @@ const (
 	maxOrderBatch = 200 // orders that one statement reads
 )
 
-// readOrders reads the orders of a batch.
-func (l *Ledger) readOrders(batch []*request[string, sale.Order]) {
+// readBatch reads the orders of a batch.
+func (l *orders) readBatch(batch []*request[string, sale.Order]) {
 	if len(batch) == 1 {
 		q := batch[0]
-		q.err = l.readOneRaw(context.Background(), func(x *tx) (err error) {
+		q.err = l.db.Do(context.Background(), database.ReadOne, func(x *database.Tx) (err error) {
 			q.result, err = order(x, q.arg, "")
 			return err
 		})
@@ -61,8 +69,8 @@ func (l *Ledger) readOrders(batch []*request[string, sale.Order]) {
 		all[i] = storable(q.arg)
 	}
 	byID := make(map[string]sale.Order, len(batch))
-	err := l.readOneRaw(context.Background(), func(x *tx) error {
-		orders, err := list(x, scanOrder, "SELECT "+orderColumns+" FROM orders WHERE orders.reservation {among:1}", l.among(all))
+	err := l.db.Do(context.Background(), database.ReadOne, func(x *database.Tx) error {
+		orders, err := database.List(x, scanOrder, "SELECT "+orderColumns+" FROM orders WHERE orders.reservation {among:1}", x.Among(all))
 		for _, o := range orders {
 			byID[o.ID] = o
 		}
@@ -78,21 +86,21 @@ func (l *Ledger) readOrders(batch []*request[string, sale.Order]) {
 }
 
 // Orders implements sale.Ledger.
-func (l *Ledger) Orders(ctx context.Context, user string) ([]sale.Order, error) {
-	return l.orders(ctx, "orders", "WHERE orders.usr = $1 ORDER BY orders.at DESC, orders.reservation DESC LIMIT 100", storable(user))
+func (l *orders) Orders(ctx context.Context, user string) ([]sale.Order, error) {
+	return l.list(ctx, "orders", "WHERE orders.usr = $1 ORDER BY orders.at DESC, orders.reservation DESC LIMIT 100", storable(user))
 }
 
 // Unreturned implements sale.Ledger. It returns the oldest orders of each sale first, and
 // divides max among the sales, so that a sale whose units cannot be returned does not block
 // others.
-func (l *Ledger) Unreturned(ctx context.Context, max int) ([]sale.Order, error) {
+func (l *orders) Unreturned(ctx context.Context, max int) ([]sale.Order, error) {
 	const over = "orders.state IN ('expired', 'cancelled') AND orders.returned = 0"
 	max = bound(max)
 	var all []sale.Order
-	err := l.read(ctx, "unreturned", func(x *tx) error {
+	err := fail("unreturned", l.db.Do(ctx, database.Read, func(x *database.Tx) error {
 		all = nil
 		// Step through the sales with such orders, by the index.
-		sales, err := list(x, scanText, `WITH RECURSIVE of (sale) AS (
+		sales, err := database.List(x, scanText, `WITH RECURSIVE of (sale) AS (
 			SELECT min(sale) FROM orders WHERE `+over+`
 			UNION ALL SELECT (SELECT min(orders.sale) FROM orders WHERE `+over+` AND orders.sale > of.sale) FROM of WHERE of.sale IS NOT NULL)
 			SELECT sale FROM of WHERE sale IS NOT NULL LIMIT $1`, max)
@@ -101,7 +109,7 @@ func (l *Ledger) Unreturned(ctx context.Context, max int) ([]sale.Order, error) 
 		}
 		parts := make([][]sale.Order, len(sales))
 		part := func(i, n int) error {
-			parts[i], err = list(x, scanOrder, "SELECT "+orderColumns+" FROM orders WHERE "+over+" AND orders.sale = $1 ORDER BY orders.changed LIMIT $2", sales[i], n)
+			parts[i], err = database.List(x, scanOrder, "SELECT "+orderColumns+" FROM orders WHERE "+over+" AND orders.sale = $1 ORDER BY orders.changed LIMIT $2", sales[i], n)
 			return err
 		}
 		share, left := max/len(sales), max
@@ -121,16 +129,17 @@ func (l *Ledger) Unreturned(ctx context.Context, max int) ([]sale.Order, error) 
 		}
 		all = slices.Concat(parts...)
 		return nil
-	})
+	}))
 	return all, err
 }
 
-func (l *Ledger) orders(ctx context.Context, what, where string, args ...any) ([]sale.Order, error) {
+// list returns the orders of a query.
+func (l *orders) list(ctx context.Context, what, where string, args ...any) ([]sale.Order, error) {
 	var all []sale.Order
-	err := l.readOne(ctx, what, func(x *tx) (err error) {
-		all, err = list(x, scanOrder, "SELECT "+orderColumns+" FROM orders "+where, args...)
+	err := fail(what, l.db.Do(ctx, database.ReadOne, func(x *database.Tx) (err error) {
+		all, err = database.List(x, scanOrder, "SELECT "+orderColumns+" FROM orders "+where, args...)
 		return err
-	})
+	}))
 	return all, err
 }
 
@@ -138,29 +147,33 @@ func (l *Ledger) orders(ctx context.Context, what, where string, args ...any) ([
 func bound(n int) int { return min(max(n, 0), 1000) }
 
 // MarkReturned implements sale.Ledger. It ignores orders that are neither expired nor cancelled.
-func (l *Ledger) MarkReturned(ctx context.Context, reservations ...string) error {
+func (l *orders) MarkReturned(ctx context.Context, reservations ...string) error {
 	for part := range slices.Chunk(reservations, 1000) {
 		all := make([]string, len(part))
 		for i, id := range part {
 			all[i] = storable(id)
 		}
 		// Rows are locked in the same order as in Pay, so that two transactions cannot deadlock.
-		if err := l.execute(ctx, "mark returned", `WITH these AS (SELECT reservation FROM orders WHERE reservation {among:1}
+		err := l.db.Do(ctx, database.WriteOne, func(x *database.Tx) error {
+			_, err := x.Exec(`WITH these AS (SELECT reservation FROM orders WHERE reservation {among:1}
 				AND returned = 0 AND state IN ('expired', 'cancelled') ORDER BY reservation {lock})
 			UPDATE orders SET returned = 1 WHERE returned = 0 AND state IN ('expired', 'cancelled')
-			AND reservation IN (SELECT reservation FROM these)`, l.among(all)); err != nil {
+			AND reservation IN (SELECT reservation FROM these)`, x.Among(all))
 			return err
+		})
+		if err != nil {
+			return fail("mark returned", err)
 		}
 	}
 	return nil
 }
 
 // Cancel implements sale.Ledger.
-func (l *Ledger) Cancel(ctx context.Context, user, reservation string, now time.Time) (sale.Order, error) {
+func (l *orders) Cancel(ctx context.Context, user, reservation string, now time.Time) (sale.Order, error) {
 	var o sale.Order
 	changed := false
-	err := l.write(ctx, "cancel", "", func(x *tx) (err error) {
-		n, err := x.exec("UPDATE orders SET state = 'cancelled', changed = $3 WHERE reservation = $1 AND usr = $2 AND state = 'pending_pay'",
+	err := fail("cancel", l.db.Do(ctx, database.Write, func(x *database.Tx) (err error) {
+		n, err := x.Exec("UPDATE orders SET state = 'cancelled', changed = $3 WHERE reservation = $1 AND usr = $2 AND state = 'pending_pay'",
 			storable(reservation), storable(user), millis(now))
 		if err != nil {
 			return err
@@ -178,7 +191,7 @@ func (l *Ledger) Cancel(ctx context.Context, user, reservation string, now time.
 		}
 		l.crash.At(crashpoint.CancelMarked)
 		return returnUnits(x, []sale.Order{o}, now)
-	})
+	}))
 	if err != nil {
 		return sale.Order{}, err
 	}
@@ -189,18 +202,18 @@ func (l *Ledger) Cancel(ctx context.Context, user, reservation string, now time.
 }
 
 // Expire implements sale.Ledger. Processes that call it at once get different orders.
-func (l *Ledger) Expire(ctx context.Context, now time.Time, max int) ([]sale.Order, error) {
+func (l *orders) Expire(ctx context.Context, now time.Time, max int) ([]sale.Order, error) {
 	var due []sale.Order
 	// Most calls find nothing to expire; those take no lock.
 	any := 0
-	err := l.readOne(ctx, "expire", func(x *tx) error {
-		return x.row("SELECT count(*) FROM (SELECT 1 FROM orders WHERE state = 'pending_pay' AND pay_by < $1 LIMIT 1) AS due", millisUp(now)).Scan(&any)
-	})
+	err := fail("expire", l.db.Do(ctx, database.ReadOne, func(x *database.Tx) error {
+		return x.Row("SELECT count(*) FROM (SELECT 1 FROM orders WHERE state = 'pending_pay' AND pay_by < $1 LIMIT 1) AS due", millisUp(now)).Scan(&any)
+	}))
 	if err != nil || any == 0 {
 		return nil, err
 	}
-	err = l.write(ctx, "expire", "", func(x *tx) (err error) {
-		due, err = list(x, scanOrder, `WITH due AS MATERIALIZED (
+	err = fail("expire", l.db.Do(ctx, database.Write, func(x *database.Tx) (err error) {
+		due, err = database.List(x, scanOrder, `WITH due AS MATERIALIZED (
 				SELECT reservation FROM orders WHERE state = 'pending_pay' AND pay_by < $1 ORDER BY pay_by LIMIT $3 {lock} {skip})
 			UPDATE orders SET state = 'expired', changed = $2
 			WHERE orders.state = 'pending_pay' AND orders.reservation IN (SELECT reservation FROM due)
@@ -214,7 +227,7 @@ func (l *Ledger) Expire(ctx context.Context, now time.Time, max int) ([]sale.Ord
 		}
 		l.crash.At(crashpoint.ExpireCounted)
 		return nil
-	})
+	}))
 	if err != nil {
 		return nil, err
 	}
@@ -225,12 +238,12 @@ func (l *Ledger) Expire(ctx context.Context, now time.Time, max int) ([]sale.Ord
 }
 
 // returnUnits adds the units of expired or cancelled orders to their sales.
-func returnUnits(x *tx, orders []sale.Order, now time.Time) error {
+func returnUnits(x *database.Tx, orders []sale.Order, now time.Time) error {
 	doc, err := idsOf(orders)
 	if err != nil {
 		return err
 	}
-	if _, err := x.exec(`INSERT INTO movements (sale, kind, units, reservation, at)
+	if _, err := x.Exec(`INSERT INTO movements (sale, kind, units, reservation, at)
 		SELECT o.sale, 'returned', 1, o.reservation, $2 FROM {rows:id text} JOIN orders o ON o.reservation = r.id`, doc, millis(now)); err != nil {
 		return err
 	}
@@ -239,7 +252,7 @@ func returnUnits(x *tx, orders []sale.Order, now time.Time) error {
 		units[o.Sale]++
 	}
 	for _, id := range sorted(units) { // the same order in all transactions avoids deadlocks
-		if _, err := x.exec("UPDATE sales SET sold = sold - $2 WHERE id = $1", id, units[id]); err != nil {
+		if _, err := x.Exec("UPDATE sales SET sold = sold - $2 WHERE id = $1", id, units[id]); err != nil {
 			return err
 		}
 	}
@@ -248,14 +261,18 @@ func returnUnits(x *tx, orders []sale.Order, now time.Time) error {
 
 // EachOrder implements sale.Ledger. It reads in pages and takes no lock: an order that changes
 // meanwhile is passed as it is when it is read.
-func (l *Ledger) EachOrder(ctx context.Context, id string, row func(sale.Order) error) error {
+func (l *orders) EachOrder(ctx context.Context, id string, row func(sale.Order) error) error {
 	const page = 1000
-	if _, err := l.Sale(ctx, id); err != nil {
+	err := fail("report", l.db.Do(ctx, database.ReadOne, func(x *database.Tx) error {
+		_, err := load(x, id, false)
+		return err
+	}))
+	if err != nil {
 		return err
 	}
 	at, after := int64(-1<<62), ""
 	for {
-		orders, err := l.orders(ctx, "report", `WHERE orders.sale = $1 AND (orders.at, orders.reservation) > ($2, $3)
+		orders, err := l.list(ctx, "report", `WHERE orders.sale = $1 AND (orders.at, orders.reservation) > ($2, $3)
 			AND orders.state IN ('pending_pay', 'paid', 'expired', 'cancelled') ORDER BY orders.at, orders.reservation LIMIT $4`, id, at, after, page)
 		if err != nil {
 			return err
@@ -273,9 +290,9 @@ func (l *Ledger) EachOrder(ctx context.Context, id string, row func(sale.Order) 
 }
 
 // Totals implements sale.Ledger. It reads one snapshot.
-func (l *Ledger) Totals(ctx context.Context, id string) (sale.OrderTotals, error) {
+func (l *orders) Totals(ctx context.Context, id string) (sale.OrderTotals, error) {
 	var t sale.OrderTotals
-	err := l.read(ctx, "tally", func(x *tx) error {
+	err := fail("tally", l.db.Do(ctx, database.Read, func(x *database.Tx) error {
 		k, err := load(x, id, false)
 		if err != nil {
 			return err
@@ -285,7 +302,7 @@ func (l *Ledger) Totals(ctx context.Context, id string) (sale.OrderTotals, error
 			sale.PendingPay: &t.Pending, sale.Paid: &t.Paid, sale.Expired: &t.Expired, sale.Cancelled: &t.Cancelled,
 			sale.Rejected: &t.Rejected, sale.Lost: &t.Lost,
 		}
-		if _, err := list(x, func(scan func(...any) error) (struct{}, error) {
+		if _, err := database.List(x, func(scan func(...any) error) (struct{}, error) {
 			var state sale.OrderState
 			var n int64
 			err := scan(&state, &n)
@@ -296,11 +313,11 @@ func (l *Ledger) Totals(ctx context.Context, id string) (sale.OrderTotals, error
 		}, "SELECT state, count(*) FROM orders WHERE sale = $1 GROUP BY state", k.ID); err != nil {
 			return err
 		}
-		return x.row(`SELECT
+		return x.Row(`SELECT
 			(SELECT count(*) FROM payments p JOIN orders o ON o.reservation = p.reservation WHERE o.sale = $1 AND p.state = 'refund_due'),
 			(SELECT count(*) FROM buried WHERE sale = $1),
 			(SELECT coalesce(sum(units), 0) FROM movements WHERE sale = $1)`, k.ID).Scan(&t.RefundDue, &t.DeadLetters, &t.Movements)
-	})
+	}))
 	if err != nil {
 		return sale.OrderTotals{}, err
 	}

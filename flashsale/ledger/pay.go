@@ -10,11 +10,19 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/crashpoint"
+	"github.com/floodweir/weir/flashsale/ledger/internal/database"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
 // maxPayBatch bounds the payments of one transaction.
 const maxPayBatch = 200
+
+// payments implements the payments of sale.OrderLedger.
+type payments struct {
+	db      *database.DB
+	crash   crashpoint.Hook
+	batches coalescer[charge, sale.PayResult]
+}
 
 // charge is a payment and the time of its call.
 type charge struct {
@@ -46,25 +54,25 @@ const receiptRows = "{rows:payment text, id text, amount bigint, state text, at 
 //
 // Concurrent payments share a transaction. Each changes the row of its sale, so in separate
 // transactions each would wait for the disk sync of the one before.
-func (l *Ledger) Pay(ctx context.Context, p sale.Payment, now time.Time) (sale.PayResult, error) {
+func (l *payments) Pay(ctx context.Context, p sale.Payment, now time.Time) (sale.PayResult, error) {
 	err := validateID("payment", p.ID, 1, 64)
 	if p.Amount < 0 {
 		err = errors.Join(err, fmt.Errorf("%w: amount: got %d, want 0 or more", sale.ErrInvalid, p.Amount))
 	}
 	if err != nil {
-		return sale.PayResult{}, l.fail("pay", err)
+		return sale.PayResult{}, fail("pay", err)
 	}
-	paid, err := l.payments.submit(ctx, charge{p, now})
+	paid, err := l.batches.submit(ctx, charge{p, now})
 	if err != nil {
-		return sale.PayResult{}, l.fail("pay", err)
+		return sale.PayResult{}, fail("pay", err)
 	}
 	return paid, nil
 }
 
 // payBatch applies a batch of payments, which have different orders and IDs.
-func (l *Ledger) payBatch(batch []*request[charge, sale.PayResult]) {
+func (l *payments) payBatch(batch []*request[charge, sale.PayResult]) {
 	err := l.takeAll(batch)
-	if err != nil && len(batch) > 1 && kindOf(err) == data { // the error does not name the payment
+	if err != nil && len(batch) > 1 && database.IsRejected(err) { // the error does not name the payment
 		for i := range batch {
 			if err := l.takeAll(batch[i : i+1]); err != nil {
 				batch[i].result, batch[i].err = sale.PayResult{}, err
@@ -79,10 +87,10 @@ func (l *Ledger) payBatch(batch []*request[charge, sale.PayResult]) {
 	}
 }
 
-func (l *Ledger) takeAll(batch []*request[charge, sale.PayResult]) error {
+func (l *payments) takeAll(batch []*request[charge, sale.PayResult]) error {
 	var all []taken
 	fresh := false
-	err := l.change(context.Background(), func(x *tx) (err error) {
+	err := l.db.Do(context.Background(), database.Write, func(x *database.Tx) (err error) {
 		all, fresh, err = l.takeIn(x, batch)
 		return err
 	})
@@ -106,7 +114,7 @@ type taken struct {
 
 // takeIn applies a batch of payments in a transaction. It returns the result of each, and
 // whether any is new. An error of one payment is in its result.
-func (l *Ledger) takeIn(x *tx, batch []*request[charge, sale.PayResult]) ([]taken, bool, error) {
+func (l *payments) takeIn(x *database.Tx, batch []*request[charge, sale.PayResult]) ([]taken, bool, error) {
 	all := make([]taken, len(batch))
 	ids := make([]string, len(batch))
 	for i, q := range batch {
@@ -115,7 +123,7 @@ func (l *Ledger) takeIn(x *tx, batch []*request[charge, sale.PayResult]) ([]take
 	slices.Sort(ids)
 	// This locks the orders against other payments, cancellations and expiry. The same order
 	// in all transactions avoids deadlocks.
-	orders, err := list(x, scanOrder, "SELECT "+orderColumns+" FROM orders WHERE orders.reservation {among:1} ORDER BY orders.reservation {lock:orders}", x.l.among(ids))
+	orders, err := database.List(x, scanOrder, "SELECT "+orderColumns+" FROM orders WHERE orders.reservation {among:1} ORDER BY orders.reservation {lock:orders}", x.Among(ids))
 	if err != nil {
 		return nil, false, err
 	}
@@ -184,13 +192,13 @@ func (l *Ledger) takeIn(x *tx, batch []*request[charge, sale.PayResult]) ([]take
 }
 
 // insertPayments inserts payments and returns the IDs of the new ones.
-func insertPayments(x *tx, receipts []receipt) (map[string]bool, error) {
+func insertPayments(x *database.Tx, receipts []receipt) (map[string]bool, error) {
 	slices.SortFunc(receipts, func(a, b receipt) int { return cmp.Compare(a.Payment, b.Payment) })
 	doc, err := json.Marshal(receipts)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := list(x, scanText, `INSERT INTO payments (id, reservation, amount, state, at)
+	ids, err := database.List(x, scanText, `INSERT INTO payments (id, reservation, amount, state, at)
 		SELECT payment, id, amount, state, at FROM `+receiptRows+` WHERE true ORDER BY payment ON CONFLICT (id) DO NOTHING RETURNING id`, string(doc))
 	fresh := make(map[string]bool, len(ids))
 	for _, id := range ids {
@@ -207,7 +215,7 @@ func scanText(scan func(...any) error) (string, error) {
 
 // markPaid sets pending orders, whose rows are locked, to paid. It adds the stock of sales
 // whose units are all paid then to soldOut.
-func markPaid(x *tx, accepted []receipt, byID map[string]*sale.Order, soldOut map[string]int64) error {
+func markPaid(x *database.Tx, accepted []receipt, byID map[string]*sale.Order, soldOut map[string]int64) error {
 	doc, err := json.Marshal(accepted)
 	if err != nil {
 		return err
@@ -218,8 +226,8 @@ func markPaid(x *tx, accepted []receipt, byID map[string]*sale.Order, soldOut ma
 	}
 	// The state is not compared directly: on a table without statistics, PostgreSQL assumes few
 	// pending orders and would read all of them.
-	n, err := x.exec(`UPDATE orders SET state = 'paid', payment = r.payment, changed = r.at FROM `+receiptRows+`
-		WHERE orders.reservation {among:2} AND orders.reservation = r.id AND coalesce(orders.state, '') = 'pending_pay'`, string(doc), x.l.among(ids))
+	n, err := x.Exec(`UPDATE orders SET state = 'paid', payment = r.payment, changed = r.at FROM `+receiptRows+`
+		WHERE orders.reservation {among:2} AND orders.reservation = r.id AND coalesce(orders.state, '') = 'pending_pay'`, string(doc), x.Among(ids))
 	if err == nil && n != int64(len(accepted)) {
 		err = fmt.Errorf("%d of %d locked orders have changed", int64(len(accepted))-n, len(accepted))
 	}
@@ -232,7 +240,7 @@ func markPaid(x *tx, accepted []receipt, byID map[string]*sale.Order, soldOut ma
 	}
 	for _, id := range sorted(paid) {
 		var all, stock int64
-		row := x.row("UPDATE sales SET paid = paid + $2 WHERE id = $1 RETURNING paid, stock", id, paid[id])
+		row := x.Row("UPDATE sales SET paid = paid + $2 WHERE id = $1 RETURNING paid, stock", id, paid[id])
 		if err := row.Scan(&all, &stock); err != nil {
 			return err
 		}
@@ -244,7 +252,7 @@ func markPaid(x *tx, accepted []receipt, byID map[string]*sale.Order, soldOut ma
 }
 
 // allPaid adds the stock of sales whose units are all paid to soldOut.
-func allPaid(x *tx, of []receipt, byID map[string]*sale.Order, soldOut map[string]int64) error {
+func allPaid(x *database.Tx, of []receipt, byID map[string]*sale.Order, soldOut map[string]int64) error {
 	ids := make([]string, len(of))
 	for i, r := range of {
 		ids[i] = byID[r.ID].Sale
@@ -254,10 +262,10 @@ func allPaid(x *tx, of []receipt, byID map[string]*sale.Order, soldOut map[strin
 		sale  string
 		stock int64
 	}
-	rows, err := list(x, func(scan func(...any) error) (u units, err error) {
+	rows, err := database.List(x, func(scan func(...any) error) (u units, err error) {
 		err = scan(&u.sale, &u.stock)
 		return u, err
-	}, "SELECT id, stock FROM sales WHERE id {among:1} AND paid >= stock", x.l.among(slices.Compact(ids)))
+	}, "SELECT id, stock FROM sales WHERE id {among:1} AND paid >= stock", x.Among(slices.Compact(ids)))
 	for _, u := range rows {
 		soldOut[u.sale] = u.stock
 	}
@@ -265,7 +273,7 @@ func allPaid(x *tx, of []receipt, byID map[string]*sale.Order, soldOut map[strin
 }
 
 // earlierPayments returns the stored payments with these IDs.
-func earlierPayments(x *tx, before []receipt) (map[string]receipt, error) {
+func earlierPayments(x *database.Tx, before []receipt) (map[string]receipt, error) {
 	if len(before) == 0 {
 		return nil, nil
 	}
@@ -273,11 +281,11 @@ func earlierPayments(x *tx, before []receipt) (map[string]receipt, error) {
 	for i, r := range before {
 		ids[i] = r.Payment
 	}
-	rows, err := list(x, func(scan func(...any) error) (receipt, error) {
+	rows, err := database.List(x, func(scan func(...any) error) (receipt, error) {
 		var r receipt
 		err := scan(&r.Payment, &r.ID, &r.Amount, &r.State)
 		return r, err
-	}, "SELECT id, reservation, amount, state FROM payments WHERE id {among:1}", x.l.among(ids))
+	}, "SELECT id, reservation, amount, state FROM payments WHERE id {among:1}", x.Among(ids))
 	kept := make(map[string]receipt, len(rows))
 	for _, r := range rows {
 		kept[r.Payment] = r

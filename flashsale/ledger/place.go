@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/crashpoint"
+	"github.com/floodweir/weir/flashsale/ledger/internal/database"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
@@ -43,116 +44,80 @@ const (
 
 // CreateOrders implements sale.Ledger. It uses one transaction, and as many statements for a
 // thousand reservations as for one.
-//
-// If a reservation is malformed, or its sale or epoch is unknown, the error names it. The other
-// orders are then created in a transaction each.
-func (l *Ledger) CreateOrders(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
+func (l *orders) CreateOrders(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
 	if len(rs) == 0 {
 		return nil, nil
 	}
 	if len(rs) > 1000 {
-		return nil, l.fail("place", fmt.Errorf("%w: reservations: got %d, want up to 1000", sale.ErrInvalid, len(rs)))
+		return nil, fail("place", fmt.Errorf("%w: reservations: got %d, want up to 1000", sale.ErrInvalid, len(rs)))
 	}
-	placed, err := l.place(ctx, rs, now)
-	if err == nil || !causedByOne(err) {
-		return placed, err
-	}
-	if len(rs) == 1 {
-		return placed, rejected(err)
-	}
-	placed = make([]sale.OrderResult, len(rs))
-	var errs []error
-	for i := range rs {
-		one, err := l.place(ctx, rs[i:i+1], now)
-		switch {
-		case err == nil:
-			placed[i] = one[0]
-		case causedByOne(err):
-			errs = append(errs, rejected(err))
-		default:
-			return placed, err
-		}
-	}
-	return placed, errors.Join(errs...)
-}
-
-// causedByOne reports whether a batch failed because of one of its reservations.
-func causedByOne(err error) bool {
-	return errors.Is(err, sale.ErrInvalid) || errors.Is(err, sale.ErrNotFound) || kindOf(err) == data
-}
-
-// rejected makes an error of one reservation wrap sale.ErrInvalid, if the database rejected its
-// data.
-func rejected(err error) error {
-	if errors.Is(err, sale.ErrInvalid) || errors.Is(err, sale.ErrNotFound) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", sale.ErrInvalid, err)
-}
-
-func (l *Ledger) place(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
-	lines := make([]orderRow, len(rs))
+	p := placement{crash: l.crash, now: now, rows: make([]orderRow, len(rs))}
 	for i, r := range rs {
 		if err := validateReservation(r); err != nil {
-			return nil, l.fail("place", err)
+			return nil, fail("place", err)
 		}
-		lines[i] = lineOf(i, r)
+		p.rows[i] = rowOf(i, r)
 	}
 	// Most batches conflict with no existing row, and looking for conflicts costs as much as
 	// writing. So the first attempt does not look: a constraint undoes it, and the second looks.
-	var placed []sale.OrderResult
-	anyNew, err := false, error(nil)
-	for _, looks := range []bool{false, true} {
-		err = l.change(ctx, func(x *tx) (err error) {
-			placed, anyNew, err = l.placeIn(x, lines, looks, now)
-			return err
-		})
-		if !errors.Is(err, errNeedLookup) && !isDuplicate(err) {
-			break
-		}
+	err := l.db.Do(ctx, database.Write, p.write)
+	if errors.Is(err, errNeedLookup) || database.IsDuplicate(err) {
+		p.looks = true
+		err = l.db.Do(ctx, database.Write, p.write)
 	}
-	if err != nil {
-		return nil, l.fail("place", err)
-	}
-	if anyNew {
+	switch {
+	case database.IsRejected(err):
+		return nil, fail("place", fmt.Errorf("%w: %w", sale.ErrInvalid, err))
+	case err != nil:
+		return nil, fail("place", err)
+	case p.anyNew:
 		l.crash.At(crashpoint.PlaceCommitted)
 	}
-	return placed, nil
+	return p.results, nil
 }
 
 // errNeedLookup means that the outcome depends on existing rows.
 var errNeedLookup = errors.New("existing rows have to be looked up")
 
-// placeIn creates the orders of rows, and reports whether any is new. Without looks it assumes
-// that no existing row conflicts.
-func (l *Ledger) placeIn(x *tx, lines []orderRow, looks bool, now time.Time) ([]sale.OrderResult, bool, error) {
-	sales, err := lockSales(x, lines)
-	if err != nil {
-		return nil, false, err
-	}
-	var seen []existing
-	if looks {
-		seen, err = findExisting(x, lines)
-	} else {
-		err = noneExists(x, lines)
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	placed, fresh, err := decide(lines, sales, seen)
-	if err != nil {
-		return nil, false, err
-	}
-	if !looks && slices.ContainsFunc(fresh, func(n orderRow) bool { return n.State == sale.Rejected }) {
-		return nil, false, errNeedLookup
-	}
-	if len(fresh) == 0 {
-		return placed, false, nil
-	}
-	return placed, true, l.insert(x, fresh, now)
+// placement is one call of CreateOrders.
+type placement struct {
+	crash   crashpoint.Hook
+	now     time.Time
+	rows    []orderRow
+	looks   bool // otherwise it assumes that no existing row conflicts
+	results []sale.OrderResult
+	anyNew  bool
 }
 
-func lineOf(i int, r sale.Reservation) orderRow {
+// write creates the orders of the rows in a transaction.
+func (p *placement) write(x *database.Tx) error {
+	sales, err := lockSales(x, p.rows)
+	if err != nil {
+		return err
+	}
+	var seen []existing
+	if p.looks {
+		seen, err = findExisting(x, p.rows)
+	} else {
+		err = noneExists(x, p.rows)
+	}
+	if err != nil {
+		return err
+	}
+	results, fresh, err := decide(p.rows, sales, seen)
+	if err != nil {
+		return err
+	}
+	if !p.looks && slices.ContainsFunc(fresh, func(n orderRow) bool { return n.State == sale.Rejected }) {
+		return errNeedLookup
+	}
+	if p.results, p.anyNew = results, len(fresh) > 0; p.anyNew {
+		return p.insert(x, fresh)
+	}
+	return nil
+}
+
+func rowOf(i int, r sale.Reservation) orderRow {
 	return orderRow{
 		Pos: i, ID: r.ID, Sale: r.Sale, Epoch: r.Epoch, User: r.User, Slot: r.Slot, Ticket: r.Ticket, Key: r.Key,
 		At: millis(r.At), PayBy: millis(r.PayBy),
@@ -184,20 +149,20 @@ type capacity struct {
 }
 
 // lockSales locks the rows of the sales of a batch, in the order of their IDs.
-func lockSales(x *tx, lines []orderRow) (map[string]*capacity, error) {
+func lockSales(x *database.Tx, lines []orderRow) (map[string]*capacity, error) {
 	sales := map[string]*capacity{}
 	for _, n := range lines {
 		sales[n.Sale] = nil
 	}
 	ids := slices.Sorted(maps.Keys(sales))
 	clear(sales)
-	_, err := list(x, func(scan func(...any) error) (struct{}, error) {
+	_, err := database.List(x, func(scan func(...any) error) (struct{}, error) {
 		var id string
 		var r capacity
 		err := scan(&id, &r.free, &r.price, &r.epoch, &r.perUser)
 		sales[id] = &r
 		return struct{}{}, err
-	}, "SELECT id, stock - sold, price, epoch, per_user FROM sales WHERE id {among:1} ORDER BY id {lock:sales}", x.l.among(ids))
+	}, "SELECT id, stock - sold, price, epoch, per_user FROM sales WHERE id {among:1} ORDER BY id {lock:sales}", x.Among(ids))
 	return sales, err
 }
 
@@ -213,12 +178,12 @@ type existing struct {
 // other transaction adds orders. A concurrent change of an order is not visible yet. The
 // subqueries stand in the SELECT list so that PostgreSQL always uses their indexes: on a table
 // without statistics it would read all orders of a state.
-func findExisting(x *tx, lines []orderRow) ([]existing, error) {
+func findExisting(x *database.Tx, lines []orderRow) ([]existing, error) {
 	doc, err := json.Marshal(lines)
 	if err != nil {
 		return nil, err
 	}
-	return list(x, func(scan func(...any) error) (existing, error) {
+	return database.List(x, func(scan func(...any) error) (existing, error) {
 		var s existing
 		err := scan(&s.line, &s.sale, &s.user, &s.state, &s.ticket, &s.slot)
 		return s, err
@@ -230,13 +195,13 @@ func findExisting(x *tx, lines []orderRow) ([]existing, error) {
 
 // noneExists returns errNeedLookup if one of the rows exists. A constraint would also detect it,
 // but would wait for a transaction that changes that order, which may wait for this one.
-func noneExists(x *tx, lines []orderRow) error {
+func noneExists(x *database.Tx, lines []orderRow) error {
 	all := make([]string, len(lines))
 	for i, n := range lines {
 		all[i] = n.ID
 	}
 	var n int
-	err := x.row("SELECT count(*) FROM orders WHERE reservation {among:1}", x.l.among(all)).Scan(&n)
+	err := x.Row("SELECT count(*) FROM orders WHERE reservation {among:1}", x.Among(all)).Scan(&n)
 	if err == nil && n > 0 {
 		err = errNeedLookup
 	}
@@ -303,27 +268,27 @@ func decide(lines []orderRow, sales map[string]*capacity, seen []existing) ([]sa
 }
 
 // insert inserts new rows and counts their orders.
-func (l *Ledger) insert(x *tx, fresh []orderRow, now time.Time) error {
+func (p *placement) insert(x *database.Tx, fresh []orderRow) error {
 	doc, err := json.Marshal(fresh)
 	if err != nil {
 		return err
 	}
-	if l.d.postgres {
+	if x.IsPostgres() {
 		// The foreign key checks are statements too, run for every row. A generic plan
 		// suffices, because they read by key.
-		if _, err := x.exec("SET LOCAL plan_cache_mode = force_generic_plan"); err != nil {
+		if _, err := x.Exec("SET LOCAL plan_cache_mode = force_generic_plan"); err != nil {
 			return err
 		}
 	}
-	if _, err := x.exec(`INSERT INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed, note)
-		SELECT id, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, $2, $2, note FROM `+orderRows, string(doc), millis(now)); err != nil {
+	if _, err := x.Exec(`INSERT INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed, note)
+		SELECT id, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, $2, $2, note FROM `+orderRows, string(doc), millis(p.now)); err != nil {
 		return err
 	}
-	if _, err := x.exec(`INSERT INTO movements (sale, kind, units, reservation, at)
-		SELECT sale, 'sold', -1, id, $2 FROM `+orderRows+` WHERE state = 'pending_pay'`, string(doc), millis(now)); err != nil {
+	if _, err := x.Exec(`INSERT INTO movements (sale, kind, units, reservation, at)
+		SELECT sale, 'sold', -1, id, $2 FROM `+orderRows+` WHERE state = 'pending_pay'`, string(doc), millis(p.now)); err != nil {
 		return err
 	}
-	l.crash.At(crashpoint.PlaceInserted)
+	p.crash.At(crashpoint.PlaceInserted)
 	sold := map[string]int64{}
 	for _, n := range fresh {
 		if n.State == sale.PendingPay {
@@ -331,23 +296,23 @@ func (l *Ledger) insert(x *tx, fresh []orderRow, now time.Time) error {
 		}
 	}
 	for _, id := range sorted(sold) {
-		if _, err := x.exec("UPDATE sales SET sold = sold + $2 WHERE id = $1", id, sold[id]); err != nil {
+		if _, err := x.Exec("UPDATE sales SET sold = sold + $2 WHERE id = $1", id, sold[id]); err != nil {
 			return err
 		}
 	}
-	l.crash.At(crashpoint.PlaceCounted)
+	p.crash.At(crashpoint.PlaceCounted)
 	return nil
 }
 
 // MarkLost implements sale.Ledger. It changes nothing for a lost or rejected reservation. It
 // needs only the ID, the sale and the user.
-func (l *Ledger) MarkLost(ctx context.Context, r sale.Reservation, now time.Time) error {
+func (l *orders) MarkLost(ctx context.Context, r sale.Reservation, now time.Time) error {
 	if err := errors.Join(validateID("id", r.ID, 16, 64), validateID("sale", r.Sale, 1, 64), validateName("user", r.User)); err != nil {
-		return l.fail("lose", err)
+		return fail("lose", err)
 	}
-	n := lineOf(0, r)
+	n := rowOf(0, r)
 	n.Ticket, n.Key, n.Slot = storableText(n.Ticket), storableText(n.Key), max(0, min(n.Slot, 10))
-	return l.write(ctx, "lose", "", func(x *tx) error {
+	return fail("lose", l.db.Do(ctx, database.Write, func(x *database.Tx) error {
 		k, err := load(x, r.Sale, true) // CreateOrders locks it too, so that one of the two is first
 		if err != nil {
 			return err
@@ -361,11 +326,11 @@ func (l *Ledger) MarkLost(ctx context.Context, r sale.Reservation, now time.Time
 		default:
 			return nil
 		}
-		_, err = x.exec(`INSERT INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed)
+		_, err = x.Exec(`INSERT INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'lost', $10, $11, $11)`,
 			n.ID, n.Sale, n.Epoch, n.User, n.Slot, n.Ticket, n.Key, n.At, n.PayBy, k.Price, millis(now))
 		return err
-	})
+	}))
 }
 
 func sorted(m map[string]int64) []string { return slices.Sorted(maps.Keys(m)) }

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/ledger/internal/database"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
 // NextEpoch implements sale.Ledger.
-func (l *Ledger) NextEpoch(ctx context.Context, id string, epoch int64, now time.Time) (sale.Sale, error) {
-	return l.changeSale(ctx, "next epoch", id, func(x *tx, k saleRow) error {
+func (l *sales) NextEpoch(ctx context.Context, id string, epoch int64, now time.Time) (sale.Sale, error) {
+	return l.changeSale(ctx, "next epoch", id, func(x *database.Tx, k saleRow) error {
 		if k.State != sale.Exposed && k.State != sale.Paused {
 			return fmt.Errorf("%w: sale %s is %s, want exposed or paused", sale.ErrConflict, k.ID, k.State)
 		}
@@ -21,7 +22,7 @@ func (l *Ledger) NextEpoch(ctx context.Context, id string, epoch int64, now time
 		if k.State == sale.Exposed {
 			why = sale.Recovering
 		}
-		if _, err := x.exec("UPDATE sales SET state = 'paused', why = $2, recovering = 1, epoch = epoch + 1, version = version + 1 WHERE id = $1",
+		if _, err := x.Exec("UPDATE sales SET state = 'paused', why = $2, recovering = 1, epoch = epoch + 1, version = version + 1 WHERE id = $1",
 			k.ID, why); err != nil {
 			return err
 		}
@@ -31,8 +32,8 @@ func (l *Ledger) NextEpoch(ctx context.Context, id string, epoch int64, now time
 
 // MarkRecovered implements sale.Ledger. It exposes a sale that was paused for its recovery
 // alone. It changes nothing if it was called before, or if the sale has ended.
-func (l *Ledger) MarkRecovered(ctx context.Context, id string, epoch int64, now time.Time) (sale.Sale, error) {
-	return l.changeSale(ctx, "recovered", id, func(x *tx, k saleRow) error {
+func (l *sales) MarkRecovered(ctx context.Context, id string, epoch int64, now time.Time) (sale.Sale, error) {
+	return l.changeSale(ctx, "recovered", id, func(x *database.Tx, k saleRow) error {
 		if k.Epoch != epoch {
 			return fmt.Errorf("%w: sale %s is at epoch %d, not %d", sale.ErrConflict, k.ID, k.Epoch, epoch)
 		}
@@ -43,7 +44,7 @@ func (l *Ledger) MarkRecovered(ctx context.Context, id string, epoch int64, now 
 		if why == sale.Recovering {
 			state, why = sale.Exposed, ""
 		}
-		if _, err := x.exec("UPDATE sales SET state = $2, why = $3, recovering = 0, version = version + 1 WHERE id = $1", k.ID, string(state), why); err != nil {
+		if _, err := x.Exec("UPDATE sales SET state = $2, why = $3, recovering = 0, version = version + 1 WHERE id = $1", k.ID, string(state), why); err != nil {
 			return err
 		}
 		return appendAudit(x, "flashsale", k.ID, fmt.Sprintf("recovered, epoch %d", epoch), now)
@@ -52,20 +53,20 @@ func (l *Ledger) MarkRecovered(ctx context.Context, id string, epoch int64, now 
 
 // InitialState implements sale.Ledger. Pending is empty, because a recovery drains the stream of
 // the earlier epoch.
-func (l *Ledger) InitialState(ctx context.Context, id string) (sale.InitialState, error) {
+func (l *sales) InitialState(ctx context.Context, id string) (sale.InitialState, error) {
 	var o sale.InitialState
-	err := l.read(ctx, "opening", func(x *tx) error {
+	err := fail("opening", l.db.Do(ctx, database.Read, func(x *database.Tx) error {
 		k, err := load(x, id, false)
 		if err != nil {
 			return err
 		}
-		orders, err := list(x, scanOrder, "SELECT "+orderColumns+" FROM orders WHERE sale = $1 AND state IN ('pending_pay', 'paid') ORDER BY at, reservation", k.ID)
+		orders, err := database.List(x, scanOrder, "SELECT "+orderColumns+" FROM orders WHERE sale = $1 AND state IN ('pending_pay', 'paid') ORDER BY at, reservation", k.ID)
 		o = sale.InitialState{Sale: k.Sale, Reserved: make([]sale.Reservation, len(orders))}
 		for i := range orders {
 			o.Reserved[i] = orders[i].Reservation
 		}
 		return err
-	})
+	}))
 	if err != nil {
 		return sale.InitialState{}, err
 	}

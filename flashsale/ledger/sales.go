@@ -11,11 +11,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/ledger/internal/database"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
 const saleColumns = `id, merchant, sku, title, price, currency, stock, per_user, starts_at, ends_at, headroom, queue,
 	lobby_ms, pay_within_ms, token_for_ms, work, sold, paid, state, why, recovering, epoch, version, created`
+
+// sales implements sale.SaleLedger.
+type sales struct{ db *database.DB }
 
 // saleRow is a row of the table sales.
 type saleRow struct {
@@ -39,12 +43,12 @@ func scanSale(scan func(...any) error) (saleRow, error) {
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // load reads a sale. With lock it locks the row until x ends.
-func load(x *tx, id string, lock bool) (saleRow, error) {
+func load(x *database.Tx, id string, lock bool) (saleRow, error) {
 	text := "SELECT " + saleColumns + " FROM sales WHERE id = $1"
 	if lock {
 		text += " {lock}"
 	}
-	k, err := scanSale(x.row(text, storable(id)).Scan)
+	k, err := scanSale(x.Row(text, storable(id)).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fmt.Errorf("sale %s: %w", quote(id), sale.ErrNotFound)
 	}
@@ -52,24 +56,24 @@ func load(x *tx, id string, lock bool) (saleRow, error) {
 }
 
 // Create implements sale.Ledger.
-func (l *Ledger) Create(ctx context.Context, merchant string, d sale.Draft, now time.Time) (sale.Sale, error) {
+func (l *sales) Create(ctx context.Context, merchant string, d sale.Draft, now time.Time) (sale.Sale, error) {
 	d = d.WithDefaults()
 	if err := errors.Join(validateName("merchant", merchant), d.Validate()); err != nil {
-		return sale.Sale{}, l.fail("create", err)
+		return sale.Sale{}, fail("create", err)
 	}
 	s := sale.Sale{
 		ID: strings.ToLower(rand.Text()[:16]), Merchant: merchant, Draft: d,
 		State: sale.Drafted, Version: 1, CreatedAt: timeOf(millis(now)),
 	}
-	err := l.write(ctx, "create", "", func(x *tx) error {
+	err := fail("create", l.db.Do(ctx, database.Write, func(x *database.Tx) error {
 		args := append([]any{s.ID, s.Merchant, millis(s.CreatedAt)}, draftArgs(d)...)
-		if _, err := x.exec(`INSERT INTO sales (id, merchant, created, sku, title, price, currency, stock, per_user,
+		if _, err := x.Exec(`INSERT INTO sales (id, merchant, created, sku, title, price, currency, stock, per_user,
 			starts_at, ends_at, headroom, queue, lobby_ms, pay_within_ms, token_for_ms, work)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`, args...); err != nil {
 			return err
 		}
 		return appendAudit(x, merchant, s.ID, "created", now)
-	})
+	}))
 	if err != nil {
 		return sale.Sale{}, err
 	}
@@ -84,12 +88,12 @@ func draftArgs(d sale.Draft) []any {
 }
 
 // Edit implements sale.Ledger.
-func (l *Ledger) Edit(ctx context.Context, merchant, id string, version int64, d sale.Draft) (sale.Sale, error) {
+func (l *sales) Edit(ctx context.Context, merchant, id string, version int64, d sale.Draft) (sale.Sale, error) {
 	d = d.WithDefaults()
 	if err := d.Validate(); err != nil {
-		return sale.Sale{}, l.fail("edit", err)
+		return sale.Sale{}, fail("edit", err)
 	}
-	return l.changeSale(ctx, "edit", id, func(x *tx, k saleRow) error {
+	return l.changeSale(ctx, "edit", id, func(x *database.Tx, k saleRow) error {
 		switch {
 		case k.Merchant != merchant:
 			return fmt.Errorf("sale %s: %w", quote(id), sale.ErrNotFound)
@@ -98,7 +102,7 @@ func (l *Ledger) Edit(ctx context.Context, merchant, id string, version int64, d
 		case k.Version != version:
 			return fmt.Errorf("%w: sale %s has version %d, not %d", sale.ErrConflict, k.ID, k.Version, version)
 		}
-		_, err := x.exec(`UPDATE sales SET version = version + 1, sku = $2, title = $3, price = $4, currency = $5, stock = $6, per_user = $7,
+		_, err := x.Exec(`UPDATE sales SET version = version + 1, sku = $2, title = $3, price = $4, currency = $5, stock = $6, per_user = $7,
 			starts_at = $8, ends_at = $9, headroom = $10, queue = $11, lobby_ms = $12, pay_within_ms = $13, token_for_ms = $14, work = $15
 			WHERE id = $1`, append([]any{k.ID}, draftArgs(d)...)...)
 		return err
@@ -106,9 +110,9 @@ func (l *Ledger) Edit(ctx context.Context, merchant, id string, version int64, d
 }
 
 // changeSale locks the row of a sale, calls f and returns the changed sale.
-func (l *Ledger) changeSale(ctx context.Context, what, id string, f func(*tx, saleRow) error) (sale.Sale, error) {
+func (l *sales) changeSale(ctx context.Context, what, id string, f func(*database.Tx, saleRow) error) (sale.Sale, error) {
 	var k saleRow
-	err := l.write(ctx, what, "", func(x *tx) error {
+	err := fail(what, l.db.Do(ctx, database.Write, func(x *database.Tx) error {
 		was, err := load(x, id, true)
 		if err != nil {
 			return err
@@ -118,7 +122,7 @@ func (l *Ledger) changeSale(ctx context.Context, what, id string, f func(*tx, sa
 		}
 		k, err = load(x, id, false)
 		return err
-	})
+	}))
 	if err != nil {
 		return sale.Sale{}, err
 	}
@@ -126,23 +130,23 @@ func (l *Ledger) changeSale(ctx context.Context, what, id string, f func(*tx, sa
 }
 
 // Sale implements sale.Ledger.
-func (l *Ledger) Sale(ctx context.Context, id string) (sale.Sale, error) {
+func (l *sales) Sale(ctx context.Context, id string) (sale.Sale, error) {
 	var k saleRow
-	err := l.readOne(ctx, "sale", func(x *tx) (err error) {
+	err := fail("sale", l.db.Do(ctx, database.ReadOne, func(x *database.Tx) (err error) {
 		k, err = load(x, id, false)
 		return err
-	})
+	}))
 	return k.Sale, err
 }
 
 // Sales implements sale.Ledger.
-func (l *Ledger) Sales(ctx context.Context, merchant, after string) ([]sale.Sale, error) {
+func (l *sales) Sales(ctx context.Context, merchant, after string) ([]sale.Sale, error) {
 	where, args := "state <> 'draft'", []any(nil)
 	if merchant != "" {
 		where, args = "merchant = $1", []any{storable(merchant)}
 	}
 	var all []sale.Sale
-	err := l.read(ctx, "sales", func(x *tx) (err error) {
+	err := fail("sales", l.db.Do(ctx, database.Read, func(x *database.Tx) (err error) {
 		if after != "" {
 			k, err := load(x, after, false)
 			if err != nil {
@@ -154,22 +158,22 @@ func (l *Ledger) Sales(ctx context.Context, merchant, after string) ([]sale.Sale
 		}
 		all, err = salesOf(x, where+" ORDER BY created DESC, id DESC LIMIT 100", args...)
 		return err
-	})
+	}))
 	return all, err
 }
 
 // LiveSales implements sale.Ledger.
-func (l *Ledger) LiveSales(ctx context.Context) ([]sale.Sale, error) {
+func (l *sales) LiveSales(ctx context.Context) ([]sale.Sale, error) {
 	var all []sale.Sale
-	err := l.readOne(ctx, "live", func(x *tx) (err error) {
+	err := fail("live", l.db.Do(ctx, database.ReadOne, func(x *database.Tx) (err error) {
 		all, err = salesOf(x, "state IN ('exposed', 'paused') ORDER BY created, id")
 		return err
-	})
+	}))
 	return all, err
 }
 
-func salesOf(x *tx, where string, args ...any) ([]sale.Sale, error) {
-	ks, err := list(x, scanSale, "SELECT "+saleColumns+" FROM sales WHERE "+where, args...)
+func salesOf(x *database.Tx, where string, args ...any) ([]sale.Sale, error) {
+	ks, err := database.List(x, scanSale, "SELECT "+saleColumns+" FROM sales WHERE "+where, args...)
 	all := make([]sale.Sale, len(ks))
 	for i, k := range ks {
 		all[i] = k.Sale
@@ -186,17 +190,17 @@ func unitsError(units, max int64) error {
 }
 
 // AddStock implements sale.Ledger.
-func (l *Ledger) AddStock(ctx context.Context, actor, id, key string, units int64, now time.Time) (sale.Sale, error) {
+func (l *sales) AddStock(ctx context.Context, actor, id, key string, units int64, now time.Time) (sale.Sale, error) {
 	err := errors.Join(validateName("actor", actor), validateName("key", key))
 	if units < 1 || units > sale.MaxStock {
 		err = errors.Join(err, unitsError(units, sale.MaxStock))
 	}
 	if err != nil {
-		return sale.Sale{}, l.fail("add stock", err)
+		return sale.Sale{}, fail("add stock", err)
 	}
-	return l.changeSale(ctx, "add stock", id, func(x *tx, k saleRow) error {
+	return l.changeSale(ctx, "add stock", id, func(x *database.Tx, k saleRow) error {
 		var before int64
-		switch err := x.row("SELECT units FROM movements WHERE sale = $1 AND key = $2", k.ID, "add:"+key).Scan(&before); {
+		switch err := x.Row("SELECT units FROM movements WHERE sale = $1 AND key = $2", k.ID, "add:"+key).Scan(&before); {
 		case err == nil && before == units:
 			return nil // repeated call
 		case err == nil:
@@ -213,25 +217,25 @@ func (l *Ledger) AddStock(ctx context.Context, actor, id, key string, units int6
 		if err := moveStock(x, k.ID, "add:"+key, units, now); err != nil {
 			return err
 		}
-		if _, err := x.exec("UPDATE sales SET stock = stock + $2, version = version + 1 WHERE id = $1", k.ID, units); err != nil {
+		if _, err := x.Exec("UPDATE sales SET stock = stock + $2, version = version + 1 WHERE id = $1", k.ID, units); err != nil {
 			return err
 		}
 		return appendAudit(x, actor, k.ID, fmt.Sprintf("added %d units", units), now)
 	})
 }
 
-func moveStock(x *tx, id, key string, units int64, now time.Time) error {
-	_, err := x.exec("INSERT INTO movements (sale, kind, units, key, at) VALUES ($1, 'stock', $2, $3, $4)", id, units, key, millis(now))
+func moveStock(x *database.Tx, id, key string, units int64, now time.Time) error {
+	_, err := x.Exec("INSERT INTO movements (sale, kind, units, key, at) VALUES ($1, 'stock', $2, $3, $4)", id, units, key, millis(now))
 	return err
 }
 
 // SetState implements sale.Ledger. The package documentation describes its effect during a
 // recovery.
-func (l *Ledger) SetState(ctx context.Context, actor, id string, to sale.State, why string, now time.Time, from ...sale.State) (sale.Sale, error) {
+func (l *sales) SetState(ctx context.Context, actor, id string, to sale.State, why string, now time.Time, from ...sale.State) (sale.Sale, error) {
 	if err := errors.Join(validateName("actor", actor), validateState(to, why)); err != nil {
-		return sale.Sale{}, l.fail("set state", err)
+		return sale.Sale{}, fail("set state", err)
 	}
-	return l.changeSale(ctx, "set state", id, func(x *tx, k saleRow) error {
+	return l.changeSale(ctx, "set state", id, func(x *database.Tx, k saleRow) error {
 		was := k.State
 		if was == sale.Paused && k.StateReason == sale.Recovering && !slices.Contains(from, was) {
 			was = sale.Exposed // its state without the recovery
@@ -252,7 +256,7 @@ func (l *Ledger) SetState(ctx context.Context, actor, id string, to sale.State, 
 		if state == k.State && reason == k.StateReason && recovering == k.recovering {
 			return nil
 		}
-		if _, err := x.exec("UPDATE sales SET state = $2, why = $3, recovering = $4, epoch = CASE epoch WHEN 0 THEN 1 ELSE epoch END, version = version + 1 WHERE id = $1",
+		if _, err := x.Exec("UPDATE sales SET state = $2, why = $3, recovering = $4, epoch = CASE epoch WHEN 0 THEN 1 ELSE epoch END, version = version + 1 WHERE id = $1",
 			k.ID, string(state), reason, bit(recovering)); err != nil {
 			return err
 		}

@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/floodweir/weir/flashsale/ledger/internal/database"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
 // RecordNetworks implements sale.Ledger. It ignores records of an unknown sale and invalid
 // networks.
-func (l *Ledger) RecordNetworks(ctx context.Context, seen []sale.NetworkUse) error {
+func (l *records) RecordNetworks(ctx context.Context, seen []sale.NetworkUse) error {
 	type row struct {
 		Sale    string `json:"sale"`
 		Network string `json:"network"`
@@ -26,11 +27,11 @@ func (l *Ledger) RecordNetworks(ctx context.Context, seen []sale.NetworkUse) err
 		}
 		doc, err := json.Marshal(rows)
 		if err != nil {
-			return l.fail("saw", err)
+			return fail("saw", err)
 		}
-		if err := l.execute(ctx, "saw", `INSERT INTO sightings (sale, network, usr, at)
+		if err := fail("saw", l.db.Exec(ctx, `INSERT INTO sightings (sale, network, usr, at)
 			SELECT r.sale, r.network, r.usr, r.at FROM {rows:sale text, network text, usr text, at bigint}
-			WHERE r.sale IN (SELECT id FROM sales) ORDER BY r.sale, r.network, r.usr ON CONFLICT DO NOTHING`, string(doc)); err != nil {
+			WHERE r.sale IN (SELECT id FROM sales) ORDER BY r.sale, r.network, r.usr ON CONFLICT DO NOTHING`, string(doc))); err != nil {
 			return err
 		}
 	}
@@ -38,14 +39,14 @@ func (l *Ledger) RecordNetworks(ctx context.Context, seen []sale.NetworkUse) err
 }
 
 // SharedNetworks implements sale.Ledger.
-func (l *Ledger) SharedNetworks(ctx context.Context, id string) ([]sale.SharedNetwork, error) {
+func (l *records) SharedNetworks(ctx context.Context, id string) ([]sale.SharedNetwork, error) {
 	var all []sale.SharedNetwork
-	err := l.read(ctx, "networks", func(x *tx) error {
+	err := fail("networks", l.db.Do(ctx, database.Read, func(x *database.Tx) error {
 		k, err := load(x, id, false)
 		if err != nil {
 			return err
 		}
-		all, err = list(x, func(scan func(...any) error) (n sale.SharedNetwork, err error) {
+		all, err = database.List(x, func(scan func(...any) error) (n sale.SharedNetwork, err error) {
 			err = scan(&n.Network, &n.Users, &n.Orders)
 			return n, err
 		}, `SELECT s.network, count(DISTINCT s.usr) AS users, count(o.reservation)
@@ -53,6 +54,6 @@ func (l *Ledger) SharedNetworks(ctx context.Context, id string) ([]sale.SharedNe
 			WHERE s.sale = $1 GROUP BY s.network HAVING count(DISTINCT s.usr) > 1
 			ORDER BY users DESC, s.network LIMIT 100`, k.ID)
 		return err
-	})
+	}))
 	return all, err
 }

@@ -21,6 +21,18 @@ import (
 //  5. A payment is applied once by its ID. A payment that was not accepted is REFUND_DUE.
 //  6. The contact of an order is the last one that its buyer set while it was pending or paid.
 type Ledger interface {
+	SaleLedger
+	OrderLedger
+	RecordLedger
+
+	// Ping returns an error if the database is unavailable.
+	Ping(ctx context.Context) error
+
+	Close() error
+}
+
+// SaleLedger is the part of a Ledger about sales and their epochs.
+type SaleLedger interface {
 	// Create creates a draft. An invalid draft is an error that wraps ErrInvalid.
 	Create(ctx context.Context, merchant string, d Draft, now time.Time) (Sale, error)
 
@@ -56,11 +68,13 @@ type Ledger interface {
 
 	// InitialState returns the state from which the inventory is built.
 	InitialState(ctx context.Context, id string) (InitialState, error)
+}
 
+// OrderLedger is the part of a Ledger about orders and payments.
+type OrderLedger interface {
 	// CreateOrders creates orders for up to 1,000 reservations and returns a result for each,
 	// in their order. Existing orders stay as they are. If a reservation is not accepted, the
-	// error wraps ErrInvalid or ErrNotFound and its State is empty; the other orders are
-	// created nevertheless.
+	// error wraps ErrInvalid or ErrNotFound, and none is created.
 	CreateOrders(ctx context.Context, rs []Reservation, now time.Time) ([]OrderResult, error)
 
 	// Order returns the order of a reservation, or one in state Rejected or Lost.
@@ -97,9 +111,6 @@ type Ledger interface {
 	// reservation has an order. Afterwards CreateOrders returns Lost for it.
 	MarkLost(ctx context.Context, r Reservation, now time.Time) error
 
-	// AddDeadLetter stores an entry of the stream that cannot become an order, with the reason.
-	AddDeadLetter(ctx context.Context, sale string, epoch int64, e Entry, reason string, now time.Time) error
-
 	// Totals returns the totals of a sale's orders.
 	Totals(ctx context.Context, id string) (OrderTotals, error)
 
@@ -109,6 +120,12 @@ type Ledger interface {
 	// RecentOrders returns up to 100 orders of a sale, the newest first. Paging continues after
 	// the order of reservation after; the first page has an empty one.
 	RecentOrders(ctx context.Context, id, after string) ([]Order, error)
+}
+
+// RecordLedger is the part of a Ledger about dead letters, networks, the audit log and merchants.
+type RecordLedger interface {
+	// AddDeadLetter stores an entry of the stream that cannot become an order, with the reason.
+	AddDeadLetter(ctx context.Context, sale string, epoch int64, e Entry, reason string, now time.Time) error
 
 	// RecordNetworks records up to 1,000 purchases by network, each user and network of a sale
 	// once. It ignores records that cannot be stored, such as those of an unknown sale.
@@ -130,11 +147,6 @@ type Ledger interface {
 
 	// MerchantHash returns the password hash of a merchant.
 	MerchantHash(ctx context.Context, name string) (string, error)
-
-	// Ping returns an error if the database is unavailable.
-	Ping(ctx context.Context) error
-
-	Close() error
 }
 
 // OrderState is the state of a reservation and of its order.

@@ -21,11 +21,12 @@ type orderWriter struct {
 	*env
 	catalog *catalog
 	rate    *writeRate
-	workers int
+	worker  string // its name in the streams
+	workers int    // order writers of this process
 }
 
-// run writes one batch after the other until ctx ends, as the given worker of the stream.
-func (w *orderWriter) run(ctx context.Context, worker string) {
+// run writes one batch after the other until ctx ends.
+func (w *orderWriter) run(ctx context.Context) {
 	idle := time.NewTicker(readWait)
 	defer idle.Stop()
 	for ctx.Err() == nil {
@@ -39,7 +40,7 @@ func (w *orderWriter) run(ctx context.Context, worker string) {
 			if ctx.Err() != nil {
 				return
 			}
-			read = w.writeLive(ctx, l, worker, wait) || read
+			read = w.writeLive(ctx, l, wait) || read
 		}
 		if !read {
 			select {
@@ -68,14 +69,14 @@ func (w *orderWriter) readable() []*liveSale {
 }
 
 // writeLive writes one batch of a live sale. It reports whether it could read the stream.
-func (w *orderWriter) writeLive(ctx context.Context, l *liveSale, worker string, wait time.Duration) bool {
+func (w *orderWriter) writeLive(ctx context.Context, l *liveSale, wait time.Duration) bool {
 	l.writers.Add(1)
 	defer l.writers.Add(-1)
 	if l.recovering.Load() > 0 {
 		return false
 	}
 	p := l.snapshot.Load()
-	err := w.write(ctx, l, p.sale.Epoch, worker, wait)
+	err := w.write(ctx, l, p.sale.Epoch, wait)
 	if errors.Is(err, sale.ErrStale) {
 		if p.sale.State == sale.Ended {
 			l.drainedEpoch.Store(p.sale.Epoch)
@@ -88,9 +89,9 @@ func (w *orderWriter) writeLive(ctx context.Context, l *liveSale, worker string,
 // write reads one batch from the stream of an epoch, creates its orders and acknowledges it.
 // While the ledger is unavailable it keeps the batch and tries again. It returns an error of
 // the inventory or of ctx.
-func (w *orderWriter) write(ctx context.Context, l *liveSale, epoch int64, worker string, wait time.Duration) error {
+func (w *orderWriter) write(ctx context.Context, l *liveSale, epoch int64, wait time.Duration) error {
 	call, cancel := context.WithTimeout(ctx, w.timeout+wait)
-	entries, err := w.inventory.Next(call, l.id, epoch, worker, writeBatch, wait)
+	entries, err := w.inventory.Next(call, l.id, epoch, w.worker, writeBatch, wait)
 	cancel()
 	if err != nil || len(entries) == 0 {
 		return err
@@ -155,12 +156,11 @@ func (b *batch) write(ctx context.Context) error {
 	if len(b.valid) == 0 {
 		return nil
 	}
-	left, err := b.create(ctx, b.valid)
-	if err == nil || ctx.Err() != nil {
+	if err := b.create(ctx, b.valid); err == nil || ctx.Err() != nil {
 		return err
 	}
-	for i, e := range left {
-		_, err := b.create(ctx, left[i:i+1])
+	for i, e := range b.valid {
+		err := b.create(ctx, b.valid[i:i+1])
 		switch {
 		case ctx.Err() != nil:
 			return err
@@ -173,52 +173,43 @@ func (b *batch) write(ctx context.Context) error {
 	return nil
 }
 
-// create creates orders and returns the entries that have none. It tries again while the
-// ledger is unavailable or fails; an error that it returns is about an entry, or that of ctx.
-func (b *batch) create(ctx context.Context, entries []sale.Entry) ([]sale.Entry, error) {
+// create creates orders. It tries again while the ledger is unavailable or fails; an error that
+// it returns is about an entry, or that of ctx.
+func (b *batch) create(ctx context.Context, entries []sale.Entry) error {
 	rs := make([]sale.Reservation, len(entries))
 	for i, e := range entries {
 		rs[i] = e.Reservation
 	}
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		results, err := b.createOnce(ctx, rs)
-		if err == nil || errors.Is(err, sale.ErrInvalid) || errors.Is(err, sale.ErrNotFound) {
-			if len(results) == len(rs) {
-				entries = b.settle(ctx, entries, results)
-			}
-			if err == nil && len(entries) > 0 && len(results) != len(rs) {
-				err = fmt.Errorf("ledger returned %d results for %d reservations", len(results), len(rs))
-			}
-			return entries, err
+		// The timeout is long enough for a slow ledger to write a whole batch.
+		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*b.w.timeout)
+		results, err := b.w.ledger.CreateOrders(call, rs, b.w.now())
+		cancel()
+		switch {
+		case err == nil && len(results) != len(rs):
+			return fmt.Errorf("ledger returned %d results for %d reservations", len(results), len(rs))
+		case err == nil:
+			b.settle(ctx, entries, results)
+			return nil
+		case errors.Is(err, sale.ErrInvalid) || errors.Is(err, sale.ErrNotFound):
+			return err
 		}
 		b.w.stats.ledgerErrors.Add(1)
 		b.w.rate.failed()
 		b.w.log.Warn("cannot write orders, will retry", "sale", b.sale.id, "entries", len(rs), "error", err)
 		select {
 		case <-ctx.Done():
-			return entries, ctx.Err()
+			return ctx.Err()
 		case <-time.After(pause):
 		}
 	}
 }
 
-// createOnce has a timeout that is long enough for a slow ledger to write a whole batch.
-func (b *batch) createOnce(ctx context.Context, rs []sale.Reservation) ([]sale.OrderResult, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*b.w.timeout)
-	defer cancel()
-	return b.w.ledger.CreateOrders(ctx, rs, b.w.now())
-}
-
-// settle applies the ledger's results and returns the entries without one. It returns the
-// unit of an entry that is not an order.
-func (b *batch) settle(ctx context.Context, entries []sale.Entry, results []sale.OrderResult) (left []sale.Entry) {
+// settle applies the ledger's results. It returns the unit of an entry that is not an order.
+func (b *batch) settle(ctx context.Context, entries []sale.Entry, results []sale.OrderResult) {
 	settled := make([]string, 0, len(entries))
 	for i, r := range results {
 		e := entries[i]
-		if r.State == "" {
-			left = append(left, e)
-			continue
-		}
 		if r.New {
 			b.w.stats.created(r.State).Add(1)
 		}
@@ -231,7 +222,6 @@ func (b *batch) settle(ctx context.Context, entries []sale.Entry, results []sale
 		b.done = append(b.done, e.ID)
 	}
 	b.sale.settle(settled...)
-	return left
 }
 
 // returnUnit returns a unit to the inventory. It reports whether that needs no retry: an

@@ -21,7 +21,6 @@ type recovery struct {
 	*env
 	writer *orderWriter
 	sale   *liveSale
-	worker string // of the streams that it drains
 }
 
 // run recovers a sale whose inventory has lost its state, or continues a recovery that has
@@ -156,7 +155,7 @@ func (r *recovery) drainEpoch(ctx context.Context, epoch int64) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := r.writer.write(ctx, r.sale, epoch, r.worker, 50*time.Millisecond)
+		err := r.writer.write(ctx, r.sale, epoch, 50*time.Millisecond)
 		if errors.Is(err, sale.ErrStale) {
 			return nil
 		}

@@ -3,7 +3,7 @@ package shop
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"sync"
 
 	"github.com/floodweir/weir/flashsale/sale"
@@ -17,12 +17,11 @@ type Shop struct {
 	env      *env
 	catalog  *catalog
 	limits   *admission
-	writer   *orderWriter
+	writers  []*orderWriter
+	drainer  *orderWriter // writes what recoveries find in earlier epochs
 	sweeper  *sweeper
 	networks *networkRecorder
 	finder   *orderFinder
-	worker   string
-	workers  int
 
 	mu      sync.Mutex // guards what follows
 	started bool
@@ -43,11 +42,17 @@ func New(c Config) (*Shop, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Shop{env: e, worker: c.Worker, workers: c.Workers}
+	s := &Shop{env: e}
 	s.catalog = newCatalog(e, s.runSale)
 	s.limits = &admission{env: e, store: c.Limits, rate: rate}
 	s.finder = &orderFinder{env: e, catalog: s.catalog}
-	s.writer = &orderWriter{env: e, catalog: s.catalog, rate: rate, workers: c.Workers}
+	writer := func(name string) *orderWriter {
+		return &orderWriter{env: e, catalog: s.catalog, rate: rate, worker: c.Worker + "-" + name, workers: c.Workers}
+	}
+	for i := range c.Workers {
+		s.writers = append(s.writers, writer(strconv.Itoa(i+1)))
+	}
+	s.drainer = writer("recovery")
 	s.sweeper = &sweeper{env: e, catalog: s.catalog, wake: make(chan struct{}, 1)}
 	s.networks = &networkRecorder{env: e, queue: make(chan sale.NetworkUse, maxNetworkUses)}
 	s.BuyerService = &buyers{env: e, catalog: s.catalog, admission: s.limits, finder: s.finder, sweeper: s.sweeper,
@@ -73,9 +78,8 @@ func (s *Shop) Start(ctx context.Context) error {
 	s.run(s.catalog.run)
 	s.run(s.sweeper.run)
 	s.run(s.networks.run)
-	for i := range s.workers {
-		worker := fmt.Sprintf("%s-%d", s.worker, i+1)
-		s.run(func(ctx context.Context) { s.writer.run(ctx, worker) })
+	for _, w := range s.writers {
+		s.run(w.run)
 	}
 	return nil
 }
@@ -111,13 +115,13 @@ func (s *Shop) runSale(l *liveSale) {
 }
 
 func (s *Shop) recovery(l *liveSale) *recovery {
-	return &recovery{env: s.env, writer: s.writer, sale: l, worker: s.worker + "-recovery"}
+	return &recovery{env: s.env, writer: s.drainer, sale: l}
 }
 
 // Stats returns the counters since New and the current state.
 func (s *Shop) Stats() Stats {
 	st := s.env.stats.read()
-	st.Drain, st.Workers = s.limits.rate.perSecond(), s.workers
+	st.Drain, st.Workers = s.limits.rate.perSecond(), len(s.writers)
 	for _, l := range s.catalog.live() {
 		p := l.snapshot.Load()
 		st.Sales++

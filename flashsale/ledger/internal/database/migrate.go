@@ -1,4 +1,4 @@
-package ledger
+package database
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/database"
+	goosedb "github.com/pressly/goose/v3/database"
 )
 
 // oldTable held the versions of the schema before goose did. migrate takes it over.
@@ -19,20 +19,21 @@ const oldTable = "migrations"
 // Several processes may migrate one database at once. Goose has no lock for SQLite, so a
 // process can fail because another one has just applied the same migration. Then the version
 // has risen, and migrate tries again. See initVersions.
-func (l *Ledger) migrate(ctx context.Context, only bool) error {
-	store, err := database.NewStore(l.d.goose, goose.DefaultTablename)
+func (db *DB) migrate(ctx context.Context, only bool) error {
+	store, err := goosedb.NewStore(db.d.goose, goose.DefaultTablename)
 	if err != nil {
-		return l.fail("migrate", err)
+		return err
 	}
-	provider, err := goose.NewProvider(goose.DialectCustom, l.w, l.d.files(), goose.WithStore(store), goose.WithDisableGlobalRegistry(true))
+	provider, err := goose.NewProvider(goose.DialectCustom, db.w, db.d.files(), goose.WithStore(store), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
-		return l.fail("migrate", err)
+		return err
 	}
 	sources := provider.ListSources()
 	want := sources[len(sources)-1].Version
-	return l.fail("migrate", l.run(ctx, func(ctx context.Context) error {
+	return db.Do(ctx, WriteOne, func(x *Tx) error {
+		ctx := x.ctx
 		for {
-			at, err := l.version(ctx, store)
+			at, err := db.version(ctx, store)
 			switch {
 			case err != nil || at.version == want && at.table == goose.DefaultTablename:
 				return err
@@ -44,18 +45,18 @@ func (l *Ledger) migrate(ctx context.Context, only bool) error {
 				return nil
 			}
 			if at.table != goose.DefaultTablename {
-				err = l.initVersions(ctx, store)
+				err = db.initVersions(ctx, store)
 			} else {
 				_, err = provider.Up(ctx)
 			}
 			if err == nil {
 				continue
 			}
-			if now, readErr := l.version(ctx, store); readErr != nil || now == at {
+			if now, readErr := db.version(ctx, store); readErr != nil || now == at {
 				return errors.Join(err, readErr)
 			}
 		}
-	}))
+	})
 }
 
 // schemaVersion is the version of the schema and the table that holds it: goose's, oldTable
@@ -66,9 +67,9 @@ type schemaVersion struct {
 }
 
 // version reads the version of the schema. It changes nothing.
-func (l *Ledger) version(ctx context.Context, store database.Store) (schemaVersion, error) {
+func (db *DB) version(ctx context.Context, store goosedb.Store) (schemaVersion, error) {
 	for _, table := range []string{goose.DefaultTablename, oldTable} {
-		exists, err := l.hasTable(ctx, l.w, table)
+		exists, err := db.hasTable(ctx, db.w, table)
 		if err != nil {
 			return schemaVersion{}, err
 		}
@@ -77,9 +78,9 @@ func (l *Ledger) version(ctx context.Context, store database.Store) (schemaVersi
 		}
 		v := schemaVersion{table: table}
 		if table == oldTable {
-			err = l.w.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) FROM "+oldTable).Scan(&v.version)
+			err = db.w.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) FROM "+oldTable).Scan(&v.version)
 		} else {
-			v.version, err = store.GetLatestVersion(ctx, l.w)
+			v.version, err = store.GetLatestVersion(ctx, db.w)
 		}
 		return v, err
 	}
@@ -89,21 +90,21 @@ func (l *Ledger) version(ctx context.Context, store database.Store) (schemaVersi
 // initVersions creates goose's version table with a unique index, so that of two processes that
 // apply the same migration one is rolled back. It moves the versions of oldTable, if there is
 // one.
-func (l *Ledger) initVersions(ctx context.Context, store database.Store) error {
-	return l.change(ctx, func(x *tx) error {
+func (db *DB) initVersions(ctx context.Context, store goosedb.Store) error {
+	return db.Do(ctx, Write, func(x *Tx) error {
 		versions := []int64{0} // goose begins its table with version 0
-		old, err := l.hasTable(ctx, x.q, oldTable)
+		old, err := db.hasTable(ctx, x.q, oldTable)
 		if err != nil {
 			return err
 		}
 		if old {
-			applied, err := list(x, func(scan func(...any) error) (v int64, err error) { return v, scan(&v) },
+			applied, err := List(x, func(scan func(...any) error) (v int64, err error) { return v, scan(&v) },
 				"SELECT version FROM "+oldTable+" ORDER BY version")
 			if err != nil {
 				return err
 			}
 			versions = append(versions, applied...)
-			if _, err := x.exec("DROP TABLE " + oldTable); err != nil {
+			if _, err := x.Exec("DROP TABLE " + oldTable); err != nil {
 				return err
 			}
 		}
@@ -111,18 +112,18 @@ func (l *Ledger) initVersions(ctx context.Context, store database.Store) error {
 			return err
 		}
 		for _, v := range versions {
-			if err := store.Insert(ctx, x.q, database.InsertRequest{Version: v}); err != nil {
+			if err := store.Insert(ctx, x.q, goosedb.InsertRequest{Version: v}); err != nil {
 				return err
 			}
 		}
-		_, err = x.exec("CREATE UNIQUE INDEX goose_db_version_once ON goose_db_version (version_id)")
+		_, err = x.Exec("CREATE UNIQUE INDEX goose_db_version_once ON goose_db_version (version_id)")
 		return err
 	})
 }
 
-func (l *Ledger) hasTable(ctx context.Context, q querier, name string) (bool, error) {
+func (db *DB) hasTable(ctx context.Context, q querier, name string) (bool, error) {
 	find := "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = $1"
-	if l.d.postgres {
+	if db.d.postgres {
 		find = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename = $1"
 	}
 	var n int

@@ -1,4 +1,4 @@
-package ledger
+package database
 
 import (
 	"embed"
@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"strings"
 
-	"github.com/pressly/goose/v3/database"
+	goosedb "github.com/pressly/goose/v3/database"
 )
 
 //go:embed migrations
@@ -16,12 +16,12 @@ var migrations embed.FS
 type dialect struct {
 	name     string
 	postgres bool
-	goose    database.Dialect
+	goose    goosedb.Dialect
 }
 
 var (
-	postgres = dialect{name: "postgres", postgres: true, goose: database.DialectPostgres}
-	sqlite   = dialect{name: "sqlite", goose: database.DialectSQLite3}
+	postgres = dialect{name: "postgres", postgres: true, goose: goosedb.DialectPostgres}
+	sqlite   = dialect{name: "sqlite", goose: goosedb.DialectSQLite3}
 )
 
 // files returns the migrations, numbered by their names.
@@ -38,7 +38,7 @@ func (d dialect) files() fs.FS {
 //	{lock}           locks the rows that are read
 //	{lock:TABLE}     locks those of one table
 //	{skip}           skips rows that other transactions have locked
-//	{among:N}        is true for a text that is in argument N (see among)
+//	{among:N}        is true for a text that is in argument N (see Tx.Among)
 //	{rows:A text, …} is a table r with a row for each object of the JSON array $1
 //
 // SQLite needs no lock, because only one transaction writes.
@@ -72,10 +72,10 @@ func (d dialect) piece(name, arg string) string {
 	return "SKIP LOCKED"
 }
 
-// among returns an argument with several texts. In PostgreSQL it is an array, whose length the
+// Among returns an argument with several texts, for {among:N}. In PostgreSQL it is an array, whose length the
 // planner knows; for other tables it assumes 100 rows.
-func (l *Ledger) among(all []string) any {
-	if l.d.postgres {
+func (x *Tx) Among(all []string) any {
+	if x.IsPostgres() {
 		return all
 	}
 	doc, err := json.Marshal(all)

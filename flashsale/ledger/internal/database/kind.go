@@ -1,4 +1,4 @@
-package ledger
+package database
 
 import (
 	"context"
@@ -25,23 +25,16 @@ const (
 	data                    // the data is not accepted
 )
 
-// fail wraps an error with the operation.
-func (l *Ledger) fail(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	for _, ours := range []error{sale.ErrNotFound, sale.ErrConflict, sale.ErrInvalid, sale.ErrUnavailable} {
-		if errors.Is(err, ours) {
-			return fmt.Errorf("ledger: %s: %w", what, err)
-		}
-	}
+// unavailableError makes an error of an unavailable database wrap sale.ErrUnavailable.
+func unavailableError(err error) error {
 	if k := kindOf(err); k == unavailable || k == retry {
-		return fmt.Errorf("ledger: %s: %w: %w", what, sale.ErrUnavailable, err)
+		return fmt.Errorf("%w: %w", sale.ErrUnavailable, err)
 	}
-	return fmt.Errorf("ledger: %s: %w", what, err)
+	return err
 }
 
-func again(err error) bool { return err != nil && kindOf(err) == retry }
+// IsRejected reports whether the database rejected data.
+func IsRejected(err error) bool { return kindOf(err) == data }
 
 func kindOf(err error) kind {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
@@ -73,8 +66,8 @@ func kindOf(err error) kind {
 	return other
 }
 
-// isDuplicate reports whether err is a violation of a unique index.
-func isDuplicate(err error) bool {
+// IsDuplicate reports whether err is a violation of a unique index.
+func IsDuplicate(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return pg.Code == "23505"
 	}

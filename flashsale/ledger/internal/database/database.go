@@ -1,0 +1,149 @@
+// Package database runs the statements of a ledger in PostgreSQL or SQLite: connections,
+// dialects, transactions, migrations and kinds of errors. Errors of an unavailable database wrap
+// sale.ErrUnavailable and the cause.
+package database
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// Config configures a DB. Conns and Timeout are required.
+type Config struct {
+	NoMigrate bool          // refuse an older schema instead of migrating it
+	Conns     int           // the maximum number of connections; with SQLite one more writes
+	Timeout   time.Duration // of a transaction, with its repetitions
+}
+
+// DB is an open database. It is safe for concurrent use.
+type DB struct {
+	w, r       *sql.DB // the same in PostgreSQL
+	d          dialect
+	timeout    time.Duration
+	statements sync.Map // statements in the dialect, by text
+}
+
+// Open opens the database at dsn, "postgres://…", "postgresql://…" or "sqlite:PATH", and
+// migrates its schema.
+func Open(ctx context.Context, dsn string, c Config) (*DB, error) {
+	db := &DB{timeout: c.Timeout}
+	scheme, rest, _ := strings.Cut(dsn, ":")
+	var err error
+	switch scheme {
+	case "postgres", "postgresql":
+		err = db.openPostgres(dsn, c)
+	case "sqlite":
+		err = db.openSQLite(rest, c)
+	default: // dsn may contain a password
+		err = errors.New("dsn: unknown scheme, want postgres://… or sqlite:PATH")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := db.migrate(ctx, c.NoMigrate); err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("migrate: %w", err)
+	}
+	return db, nil
+}
+
+func (db *DB) openPostgres(dsn string, c Config) error {
+	pc, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return err // pgx hides the password
+	}
+	if pc.ConnectTimeout == 0 {
+		pc.ConnectTimeout = min(c.Timeout, 5*time.Second)
+	}
+	ms := fmt.Sprint(c.Timeout.Milliseconds() + 1)
+	for k, v := range map[string]string{
+		"synchronous_commit":            "on",
+		"default_transaction_isolation": "read committed",
+		"statement_timeout":             ms,
+		// A client that stops in a transaction must not lock the row of a sale for ever.
+		"idle_in_transaction_session_timeout": ms,
+		// A plan for an empty table is slow when the table is full.
+		"plan_cache_mode":  "force_custom_plan",
+		"application_name": "flashsale",
+	} {
+		if k != "application_name" || pc.RuntimeParams[k] == "" {
+			pc.RuntimeParams[k] = v
+		}
+	}
+	pool := stdlib.OpenDB(*pc)
+	pool.SetMaxOpenConns(c.Conns)
+	pool.SetMaxIdleConns(c.Conns)
+	pool.SetConnMaxIdleTime(5 * time.Minute)
+	db.w, db.r, db.d = pool, pool, postgres
+	return nil
+}
+
+func (db *DB) openSQLite(path string, c Config) error {
+	if path == "" || strings.ContainsRune(path, 0) {
+		return fmt.Errorf("sqlite:%q: want the path of a file", path)
+	}
+	memory := path == ":memory:"
+	if !memory {
+		// SQLite would create a file that other users can read. An existing file is not opened
+		// here, because closing it would release the locks that SQLite has on it.
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("%w: %w", sale.ErrUnavailable, err)
+		}
+	}
+	name := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=busy_timeout(" + fmt.Sprint(c.Timeout.Milliseconds()) +
+		")&_pragma=foreign_keys(1)&_pragma=synchronous(FULL)&_txlock="
+	if memory {
+		name = "file::memory:?_pragma=foreign_keys(1)&_txlock="
+	}
+	// Orders change pages all over the file. The log is checkpointed at 32 MB; at the default of
+	// 4 MB that would happen after every batch.
+	wc, err := newSQLiteConnector(name + "immediate&_pragma=journal_mode(WAL)&_pragma=cache_size(-65536)&_pragma=wal_autocheckpoint(8000)")
+	if err != nil {
+		return err
+	}
+	w := sql.OpenDB(wc)
+	w.SetMaxOpenConns(1) // writers wait in Go instead of for the file lock
+	w.SetMaxIdleConns(1)
+	db.w, db.r, db.d = w, w, sqlite
+	if memory {
+		return nil
+	}
+	rc, err := newSQLiteConnector(name + "deferred&_pragma=query_only(1)")
+	if err != nil {
+		_ = w.Close()
+		return err
+	}
+	r := sql.OpenDB(rc)
+	r.SetMaxOpenConns(c.Conns)
+	r.SetMaxIdleConns(c.Conns)
+	db.r = r
+	return nil
+}
+
+// IsPostgres reports whether the database is PostgreSQL.
+func (db *DB) IsPostgres() bool { return db.d.postgres }
+
+// Close closes the connections, after the statements in progress.
+func (db *DB) Close() error {
+	err := db.w.Close()
+	if db.r != db.w {
+		err = errors.Join(db.r.Close(), err)
+	}
+	return err
+}

@@ -1,0 +1,132 @@
+package database
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+)
+
+// Tx is an open transaction, or a database for one statement.
+type Tx struct {
+	ctx context.Context
+	q   querier
+	db  *DB
+}
+
+type querier interface {
+	QueryRowContext(ctx context.Context, text string, args ...any) *sql.Row
+	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
+	ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error)
+}
+
+// IsPostgres reports whether the database is PostgreSQL.
+func (x *Tx) IsPostgres() bool { return x.db.d.postgres }
+
+// Row executes a query of one row.
+func (x *Tx) Row(text string, args ...any) *sql.Row {
+	return x.q.QueryRowContext(x.ctx, x.db.text(text), args...)
+}
+
+// Exec executes a statement and returns how many rows it changed.
+func (x *Tx) Exec(text string, args ...any) (int64, error) {
+	res, err := x.q.ExecContext(x.ctx, x.db.text(text), args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// text returns a statement in the dialect of the database, and caches it. There are few statements.
+func (db *DB) text(text string) string {
+	if s, ok := db.statements.Load(text); ok {
+		return s.(string)
+	}
+	s := db.d.sql(text)
+	db.statements.Store(text, s)
+	return s
+}
+
+// Mode states how the function of Do uses the database.
+type Mode int
+
+const (
+	Write    Mode = iota // a transaction that changes data
+	WriteOne             // one statement that changes data, without an explicit transaction
+	Read                 // a read-only transaction with one snapshot
+	ReadOne              // one statement that reads
+)
+
+// attempts bounds how often a transaction is tried after deadlocks.
+const attempts = 5
+
+// Do runs f, and commits its transaction if f succeeds. It tries again after a deadlock.
+func (db *DB) Do(ctx context.Context, m Mode, f func(*Tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, db.timeout)
+	defer cancel()
+	for i := 1; ; i++ {
+		err := db.once(ctx, m, f)
+		if err == nil || i == attempts || kindOf(err) != retry {
+			return unavailableError(err)
+		}
+		wait := time.NewTimer(time.Duration(i*i) * time.Millisecond)
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			wait.Stop()
+			return unavailableError(err)
+		}
+	}
+}
+
+func (db *DB) once(ctx context.Context, m Mode, f func(*Tx) error) error {
+	pool := db.w
+	if m == Read || m == ReadOne {
+		pool = db.r
+	}
+	if m == WriteOne || m == ReadOne {
+		return f(&Tx{ctx: ctx, q: pool, db: db})
+	}
+	opts := &sql.TxOptions{}
+	if m == Read && db.d.postgres {
+		opts = &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
+	}
+	t, err := pool.BeginTx(ctx, opts)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	defer func() { _ = t.Rollback() }() // no effect after Commit
+	if err := f(&Tx{ctx: ctx, q: t, db: db}); err != nil {
+		return err
+	}
+	if err := t.Commit(); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	return nil
+}
+
+// Exec executes one statement that changes data, without an explicit transaction.
+func (db *DB) Exec(ctx context.Context, text string, args ...any) error {
+	return db.Do(ctx, WriteOne, func(x *Tx) error {
+		_, err := x.Exec(text, args...)
+		return err
+	})
+}
+
+// List returns all rows of a query.
+func List[T any](x *Tx, scan func(func(...any) error) (T, error), text string, args ...any) ([]T, error) {
+	rows, err := x.q.QueryContext(x.ctx, x.db.text(text), args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // rows.Err has its error
+	var all []T
+	for rows.Next() {
+		v, err := scan(rows.Scan)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, rows.Err()
+}
