@@ -90,7 +90,8 @@ var layout = map[string]row{
 	"weirfile/internal/grammar": {layer: 3},                                        // the fields of a file, for its reader and its JSON Schema
 
 	// The interfaces of the program. None imports another; internal/run joins them.
-	"cmd/weir/internal/problem":   {layer: 5}, // an error response that several interfaces send
+	"cmd/weir/internal/problem":   {layer: 4}, // an error response that several interfaces send
+	"cmd/weir/internal/access":    {layer: 5}, // tokens and hosts, for several HTTP interfaces
 	"cmd/weir/internal/ratelimit": {layer: 5}, // the configuration of envoyproxy/ratelimit
 	"cmd/weir/internal/nginxconf": {layer: 5}, // an nginx.conf, and the limits in it
 

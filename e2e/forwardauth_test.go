@@ -167,7 +167,7 @@ func TestAuthStoreGone(t *testing.T) {
 policies:
   - { name: shut, match: /shut, key: [client.ip], limits: [1000/h], on_store_error: closed }
   - { name: ajar, match: /ajar, key: [client.ip], limits: [1000/h] }
-`, "--store", fmt.Sprintf("redis://127.0.0.1:%d", porttest.Free(t)))
+`, "--start-degraded", "true", "--store", fmt.Sprintf("redis://127.0.0.1:%d", porttest.Free(t)))
 	front := startAuthNginx(t, api, upstream)
 	wantAnswer(t, "a closed policy", curl(t, front+"/shut"), "HTTP/1.1 503 ", "Retry-After: 1")
 	wantAnswer(t, "an open policy", curl(t, front+"/ajar"), "HTTP/1.1 200 OK\n", "upstream GET /ajar")

@@ -10,13 +10,13 @@ import (
 	"github.com/floodweir/weir/e2e/programtest"
 )
 
-// TestRedisRestarts starts weir before Redis, then stops and starts Redis again. Weir
-// keeps running, and without Redis every request is decided by its policy's on_store_error.
+// TestRedisRestarts starts weir before Redis with --start-degraded, then stops and starts
+// Redis again. Weir keeps running, and without Redis every request is decided by its policy's on_store_error.
 func TestRedisRestarts(t *testing.T) {
 	t.Parallel()
 	port := strconv.Itoa(porttest.Free(t))
 	upstream := startNginx(t, nginxConf, "/warm")
-	gateway, api := launchGateway(t, programtest.Weir(t), upstream.url, "redis://127.0.0.1:"+port, "1/h burst 1")
+	gateway, api := launchGateway(t, programtest.Weir(t), upstream.url, "redis://127.0.0.1:"+port, "1/h burst 1", "--start-degraded", "true")
 	for range 2 {
 		awaitStatus(t, api+"/readyz", http.StatusServiceUnavailable)
 		awaitStatus(t, gateway+"/", http.StatusServiceUnavailable) // on_store_error: closed

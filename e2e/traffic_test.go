@@ -364,7 +364,7 @@ func startGateway(t *testing.T, binary, upstream, store, limit string) string {
 
 // launchGateway is startGateway without waiting for readiness. It returns the URL of the API
 // too.
-func launchGateway(t *testing.T, binary, upstream, store, limit string) (gatewayURL, apiURL string) {
+func launchGateway(t *testing.T, binary, upstream, store, limit string, args ...string) (gatewayURL, apiURL string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "weir.yaml")
 	text := strings.NewReplacer("UPSTREAM", upstream, "LIMIT", limit).Replace(trafficFile)
@@ -372,7 +372,8 @@ func launchGateway(t *testing.T, binary, upstream, store, limit string) (gateway
 		t.Fatal(err)
 	}
 	gateway, api := porttest.Address(t), porttest.Address(t)
-	startProcess(t, binary, "serve", file, "--store", store, "--listen-gateway", gateway, "--listen-http", api, "--deadline", "5s")
+	args = append([]string{"serve", file, "--store", store, "--listen-gateway", gateway, "--listen-http", api, "--deadline", "5s"}, args...)
+	startProcess(t, binary, args...)
 	return "http://" + gateway, "http://" + api
 }
 

@@ -49,7 +49,9 @@ type Address struct {
 // PEM files; server_name is the name in the certificate, by default the host;
 // skip_verify=true trusts any certificate. The parameters sentinel_user and
 // sentinel_password are the credentials of the sentinels. User and password are
-// percent-encoded. An error wraps weir.ErrInvalid and never contains a password.
+// percent-encoded. Instead of a password, password_file and sentinel_password_file name a
+// file with the password, whose line end is ignored. An error wraps weir.ErrInvalid and
+// never contains a password.
 func ParseURL(text string) (Address, error) {
 	a, err := parseURL(text)
 	if err != nil {
@@ -160,19 +162,32 @@ func (a *Address) params(params url.Values, secure bool) error {
 	for name, values := range params {
 		v := values[len(values)-1]
 		switch name {
-		case "sentinel_user", "sentinel_password":
+		case "password_file":
+			if err := readPassword(name, v, &a.Password); err != nil {
+				return err
+			}
+			continue
+		case "sentinel_user", "sentinel_password", "sentinel_password_file":
 			if a.Topology != Sentinel {
 				return fmt.Errorf("parameter %s: only redis+sentinel takes it", name)
 			}
-			if name == "sentinel_user" {
+			switch name {
+			case "sentinel_user":
 				a.SentinelUsername = v
-			} else {
+			case "sentinel_password":
+				if params.Has("sentinel_password_file") {
+					return fmt.Errorf("parameters sentinel_password and sentinel_password_file: want one of them")
+				}
 				a.SentinelPassword = v
+			default:
+				if err := readPassword(name, v, &a.SentinelPassword); err != nil {
+					return err
+				}
 			}
 			continue
 		case "ca", "cert", "key", "server_name", "skip_verify":
 		default:
-			return fmt.Errorf("parameter %.40q: want ca, cert, key, server_name, skip_verify, sentinel_user or sentinel_password", name)
+			return fmt.Errorf("parameter %.40q: want password_file, ca, cert, key, server_name, skip_verify, sentinel_user, sentinel_password or sentinel_password_file", name)
 		}
 		if a.TLS == nil {
 			return fmt.Errorf("parameter %s: only TLS takes it: want rediss in place of redis", name)
@@ -210,5 +225,22 @@ func (a *Address) params(params url.Values, secure bool) error {
 		}
 		a.TLS.Certificates = []tls.Certificate{pair}
 	}
+	return nil
+}
+
+// readPassword reads the file of a parameter. A password in the URL beside it is an error.
+func readPassword(parameter, name string, password *string) error {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("parameter %s: %w", parameter, err)
+	}
+	text := strings.TrimRight(string(data), "\r\n")
+	switch {
+	case parameter == "password_file" && *password != "":
+		return fmt.Errorf("parameter password_file: want no other password in the URL")
+	case text == "" || len(text) > 4096 || strings.ContainsAny(text, "\r\n"):
+		return fmt.Errorf("parameter %s: %s: want a file with one line, the password", parameter, name)
+	}
+	*password = text
 	return nil
 }

@@ -3,6 +3,8 @@ package redisstore_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -29,6 +31,14 @@ func TestParseURL(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("ParseURL(%q) = %+v, %v, want %+v", text, got, err, want)
 		}
+	}
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("p w\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fromFile, err := redisstore.ParseURL("redis+sentinel://u@h/m?password_file=" + file + "&sentinel_password_file=" + file)
+	if err != nil || fromFile.Username != "u" || fromFile.Password != "p w" || fromFile.SentinelPassword != "p w" {
+		t.Errorf("ParseURL with files of passwords = %+v, %v", fromFile, err)
 	}
 	a, err := redisstore.ParseURL("rediss+cluster://a,b?server_name=redis.example&skip_verify=true")
 	if err != nil || a.TLS == nil || a.TLS.ServerName != "redis.example" || !a.TLS.InsecureSkipVerify {
@@ -63,6 +73,13 @@ func TestParseURLRefuses(t *testing.T) {
 		"rediss://h?ca=url_test.go":          "no certificate",
 		"rediss://h?cert=x":                  "both",
 		"rediss://h?cert=/nonexistent&key=x": "cert and key",
+
+		"redis://h?password_file=/nonexistent":                                             "no such file",
+		"redis://h?password_file=url_test.go":                                              "one line",
+		"redis://h?password_file=" + os.DevNull:                                    "one line",
+		"redis://:secret@h?password_file=../go.work":                                       "no other password",
+		"redis://h?sentinel_password_file=../LICENSE":                                      "only redis+sentinel",
+		"redis+sentinel://h/m?sentinel_password=secret&sentinel_password_file=url_test.go": "one",
 	} {
 		a, err := redisstore.ParseURL(text)
 		if !errors.Is(err, weir.ErrInvalid) || !strings.Contains(fmt.Sprint(err), says) || strings.Contains(fmt.Sprint(err), "secret") {
@@ -76,7 +93,7 @@ func FuzzParseURL(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if strings.Contains(s, "ca=") || strings.Contains(s, "cert=") {
+		if strings.Contains(s, "ca=") || strings.Contains(s, "cert=") || strings.Contains(s, "_file=") {
 			return // reads files
 		}
 		a, err := redisstore.ParseURL(s)

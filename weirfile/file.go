@@ -47,6 +47,13 @@ type HTTP struct {
 	// Client configures which proxies are trusted for the requests described to
 	// /v1/auth: http.trusted_proxies and http.client_header.
 	Client httplimit.ClientAddress
+
+	// Serve is "auth" if the listener serves only /v1/auth and health, "all" for
+	// everything; "" if omitted.
+	Serve string
+
+	// Hosts are names that requests without credentials may have as Host, in lower case.
+	Hosts []string
 }
 
 // GRPC configures the interface for Envoy's rate limit protocol.
@@ -87,6 +94,10 @@ type Failover struct {
 	// Nodes is the number of processes among which on_store_error: local divides a
 	// limit; zero if omitted.
 	Nodes int
+
+	// StartDegraded starts a program without Redis, or with a Redis that cannot keep
+	// limits.
+	StartDegraded bool
 }
 
 // A Listener configures the socket of one protocol.

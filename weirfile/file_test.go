@@ -176,8 +176,8 @@ policies:
 
 func TestListenerForms(t *testing.T) {
 	const text = `
-failover: { deadline: 20ms, nodes: 3 }
-http: { listen: ":8080", trusted_proxies: [10.0.0.0/8, unix], client_header: X-FORWARDED-FOR }
+failover: { deadline: 20ms, nodes: 3, start_degraded: true }
+http: { listen: ":8080", trusted_proxies: [10.0.0.0/8, unix], client_header: X-FORWARDED-FOR, serve: auth, hosts: [Weir.Internal, b] }
 grpc: { listen: 127.0.0.1:8081, config: limits/config, on_store_error: closed, response_headers: true, shadow_mode: true }
 resp: { listen: 127.0.0.1:6380 }
 admin: { listen: off }
@@ -186,10 +186,10 @@ admin: { listen: off }
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Failover != (weirfile.Failover{Deadline: 20 * time.Millisecond, Nodes: 3}) || f.RESP.Listen != "127.0.0.1:6380" || f.Admin.Listen != "off" {
+	if f.Failover != (weirfile.Failover{Deadline: 20 * time.Millisecond, Nodes: 3, StartDegraded: true}) || f.RESP.Listen != "127.0.0.1:6380" || f.Admin.Listen != "off" {
 		t.Errorf("file = %+v", f)
 	}
-	if h := f.HTTP; h.Listen != ":8080" || fmt.Sprint(h.Client.Trusted) != "[10.0.0.0/8]" || !h.Client.TrustUnix || h.Client.Header != "X-Forwarded-For" {
+	if h := f.HTTP; h.Listen != ":8080" || fmt.Sprint(h.Client.Trusted) != "[10.0.0.0/8]" || !h.Client.TrustUnix || h.Client.Header != "X-Forwarded-For" || h.Serve != "auth" || fmt.Sprint(h.Hosts) != "[weir.internal b]" {
 		t.Errorf("http = %+v", h)
 	}
 	want := weirfile.GRPC{Listener: weirfile.Listener{Listen: "127.0.0.1:8081"}, Config: "/etc/weir/limits/config", OnStoreError: policy.Closed, ResponseHeaders: true, Shadow: true}

@@ -44,6 +44,7 @@ func (d *decoder) failover(p place, f *Failover) {
 	m := d.mapping(p)
 	f.Deadline = d.duration(m.at("deadline"))
 	f.Nodes = int(d.integer(m.at("nodes")))
+	f.StartDegraded = d.boolean(m.at("start_degraded"))
 }
 
 func (d *decoder) http(p place, h *HTTP) {
@@ -53,6 +54,17 @@ func (d *decoder) http(p place, h *HTTP) {
 	m := d.mapping(p)
 	h.Listen = d.listen(m.at("listen"))
 	d.client(m, &h.Client)
+	h.Serve, _ = d.word(m.at("serve"))
+	for _, e := range d.elements(m.at("hosts")) {
+		s, ok := d.text(e)
+		switch {
+		case !ok:
+		case s == "" || strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789._-") != "":
+			d.failIn(e, strict.Quoted(s), "%s", e.shape.Want)
+		default:
+			h.Hosts = append(h.Hosts, strings.ToLower(s))
+		}
+	}
 }
 
 func (d *decoder) grpc(p place, g *GRPC) {

@@ -35,11 +35,6 @@ func TestScript(t *testing.T) {
 					l.Close()
 				}
 			}
-			_, port, err := net.SplitHostPort(e.Getenv("API"))
-			if err != nil {
-				return err
-			}
-			e.Setenv("API_PORT", port)
 			e.Setenv("WEIR_SERVER", "http://"+e.Getenv("API"))
 			for _, door := range []string{"GRPC", "RESP", "ADMIN"} {
 				e.Setenv("WEIR_LISTEN_"+door, "127.0.0.1:0")

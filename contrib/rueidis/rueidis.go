@@ -85,6 +85,11 @@ func Open(url string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	return OpenAddress(a)
+}
+
+// OpenAddress connects to an address. An error wraps weir.ErrUnavailable.
+func OpenAddress(a redisstore.Address) (*Conn, error) {
 	client, err := rueidis.NewClient(Options(a))
 	if err != nil {
 		return nil, fmt.Errorf("rueidis: connect to %v: %w: %w", a.Hosts, weir.ErrUnavailable, err)

@@ -28,6 +28,7 @@ var failover = &Shape{Kind: Map, Def: "failover", Fields: []Field{
 		Shape: &Shape{Kind: Duration, Shortest: time.Millisecond, Longest: time.Minute}},
 	{Name: "nodes", Doc: "the number of processes among which on_store_error: local divides a limit", Default: 1,
 		Shape: &Shape{Kind: Integer, Least: 1, Most: 100_000}},
+	{Name: "start_degraded", Doc: "start without Redis, or with a Redis that cannot keep limits, instead of exiting", Default: false, Shape: boolean},
 }}
 
 var gateway = &Shape{Kind: Map, Def: "gateway", Fields: []Field{
@@ -47,7 +48,13 @@ var http = &Shape{Kind: Map, Def: "http", Fields: []Field{
 	{Name: "listen", Doc: "where the HTTP API listens, or off", Default: "127.0.0.1:8080", Shape: listen},
 	{Name: "trusted_proxies", Doc: "proxies trusted for the requests that they describe to /v1/auth: addresses, prefixes, unix; none if omitted", Shape: trusted},
 	{Name: "client_header", Doc: "the header in which they send the client's address", Default: "x-forwarded-for", Shape: clientHeader},
+	{Name: "serve", Doc: "what the listener serves beside health: all, or auth for /v1/auth alone", Default: "all", Shape: &Shape{Kind: Word, Words: []string{"all", "auth"}}},
+	{Name: "hosts", Doc: "names that requests without credentials may have as Host, beside localhost and addresses", Examples: []any{[]string{"weir.internal"}}, Shape: &Shape{
+		Kind: ListOrOne, Want: wantHost, Of: &Shape{Kind: Text, Pattern: `^[A-Za-z0-9._-]+$`, Want: wantHost},
+	}},
 }}
+
+const wantHost = "want a host name such as weir.internal, without a port"
 
 var grpc = &Shape{Kind: Map, Def: "grpc", Fields: []Field{
 	{Name: "listen", Doc: "where the gRPC interface listens, or off", Default: "127.0.0.1:8081", Shape: listen},

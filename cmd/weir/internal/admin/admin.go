@@ -7,21 +7,19 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/floodweir/weir/cmd/weir/internal/access"
 	"github.com/floodweir/weir/cmd/weir/internal/problem"
 )
 
-// A Config is the configuration of a Handler. Only Address is required.
+// A Config is the configuration of a Handler.
 type Config struct {
-	// Address is the address on which the interface listens, HOST:PORT. Off loopback it
-	// requires a Token.
-	Address string
-
-	// Token is the token that requests have to send; none if empty. See [Check].
+	// Token is the token that requests have to send, except for /healthz and /readyz; none
+	// if empty. It has at least access.MinToken bytes.
 	Token string
 
-	// Metrics serves /metrics, Explain /v1/explain and Ready /readyz; a path does not
-	// exist if nil.
-	Metrics, Explain, Ready http.Handler
+	// Metrics serves /metrics, Explain /v1/explain, and Health /healthz and /readyz; a path
+	// does not exist if nil.
+	Metrics, Explain, Health http.Handler
 
 	// Policies returns the response of /v1/policies, for JSON; the path does not exist if
 	// nil.
@@ -43,13 +41,13 @@ type Handler struct {
 	index   string
 }
 
-// New returns a Handler, or the error of [Check].
+// New returns a Handler. An error wraps weir.ErrInvalid: the token is too short.
 func New(c Config) (*Handler, error) {
-	if err := Check(c.Address, c.Token); err != nil {
+	guard, err := access.New(access.Config{
+		Interface: "admin", Token: c.Token, Public: []string{"/healthz", "/readyz"}, Log: c.Log,
+	})
+	if err != nil {
 		return nil, err
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
 	}
 	d := &Handler{}
 	mux := http.NewServeMux()
@@ -70,8 +68,9 @@ func New(c Config) (*Handler, error) {
 	if c.Explain != nil {
 		route("/v1/explain", "the decision that a request would get, and why", c.Explain)
 	}
-	if c.Ready != nil {
-		route("/readyz", "readiness checks", readOnly(c.Ready))
+	if c.Health != nil {
+		route("/healthz", "whether the process runs; no token needed", readOnly(c.Health))
+		route("/readyz", "readiness checks; no token needed, but for details", readOnly(c.Health))
 	}
 	if c.Pprof {
 		routeProfiles(route)
@@ -80,11 +79,7 @@ func New(c Config) (*Handler, error) {
 	d.index = index.String()
 	mux.Handle("/{$}", readOnly(http.HandlerFunc(d.list)))
 	mux.Handle("/", http.HandlerFunc(notFound))
-	guard, err := newTokenCheck(c.Token, c.Log)
-	if err != nil {
-		return nil, err
-	}
-	d.handler = headers(sameOriginOnly(c.Token == "", guard.wrap(mux)))
+	d.handler = headers(sameOriginOnly(guard.Wrap(mux)))
 	return d, nil
 }
 

@@ -1,7 +1,7 @@
 // Package admin serves the admin interface for operators: metrics, policies in force,
 // explanations of decisions, and profiles.
 //
-//	a, err := admin.New(admin.Config{Address: "127.0.0.1:9090", Metrics: m.Handler()})
+//	a, err := admin.New(admin.Config{Metrics: m.Handler()})
 //	…
 //	http.ListenAndServe("127.0.0.1:9090", a)
 //
@@ -9,9 +9,8 @@
 //
 // # Guarantees
 //
-// An address that other machines can reach requires a token: without one, New returns an
-// error. If there is a token, every path requires it, also on loopback. It is compared in
-// constant time. Each address may send ten wrong tokens per minute; an IPv6 address counts
+// If there is a token, every path requires it, except /healthz and /readyz. Without the
+// token, the latter leaves out details. The token is compared in constant time. Each address may send ten wrong tokens per minute; an IPv6 address counts
 // as its /64. Beyond that, the right token is refused too.
 //
 // A client sends the token as "Authorization: Bearer TOKEN", or as the password of Basic

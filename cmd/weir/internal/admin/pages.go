@@ -9,20 +9,13 @@ import (
 )
 
 // sameOriginOnly refuses requests of pages of other origins, as the browser reports them.
-// With byAddress it also refuses a host that is a name: the name may have been pointed at
-// this address after its page was loaded (DNS rebinding). The browser would take that
-// page for one of this origin.
-func sameOriginOnly(byAddress bool, next http.Handler) http.Handler {
+func sameOriginOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case byAddress && !problem.IsAddress(r.Host):
-			problem.Write(w, problem.Problem{Status: http.StatusForbidden, Field: "Host", Value: problem.Shorten(r.Host),
-				Expected: "an address or localhost", Detail: "without a token, want an address or localhost as host"})
-		case !sameOrigin(r):
+		if !sameOrigin(r) {
 			problem.Write(w, problem.Problem{Status: http.StatusForbidden, Detail: "requests of pages of other origins are refused"})
-		default:
-			next.ServeHTTP(w, r)
+			return
 		}
+		next.ServeHTTP(w, r)
 	})
 }
 

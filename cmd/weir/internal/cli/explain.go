@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +45,7 @@ func (w *app) explain() *cobra.Command {
 	f.StringArrayVarP(&e.headers, "header", "H", nil, "a header field of the request, `NAME:VALUE`; may be repeated")
 	f.StringVar(&e.q.ClientIP, "ip", "", "the `ADDRESS` of the client")
 	f.StringVar(&e.admin, "admin", "", "`URL` of the admin interface")
-	f.StringVar(&e.tokenFile, "token-file", "", "`FILE` with the token of the admin interface; else WEIR_ADMIN_TOKEN_FILE")
+	f.StringVar(&e.tokenFile, "token-file", "", "`FILE` with the token of the admin interface; else WEIR_ADMIN_TOKEN_FILE, else the token in WEIR_ADMIN_TOKEN")
 	f.StringVarP(&e.output, "output", "o", "text", "`FORMAT` of the output: text or json")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		answer, err := w.explanation(c.Context(), &e, args)
@@ -100,7 +98,7 @@ func (w *app) askAdmin(ctx context.Context, e *explainOptions) (*explain.Answer,
 	if err != nil {
 		return nil, err
 	}
-	token, err := adminToken(e.tokenFile, w.getenv)
+	token, err := readToken("explain", e.tokenFile, "WEIR_ADMIN_TOKEN", w.getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -133,26 +131,6 @@ func adminURL(flag string, env func(string) string) (*url.URL, error) {
 		return nil, fmt.Errorf("explain: %s %q: want http://HOST:PORT or https://HOST:PORT", where, value)
 	}
 	return u, nil
-}
-
-// adminToken returns the token in a file; "" for no file.
-func adminToken(file string, getenv func(string) string) (string, error) {
-	where := "--token-file"
-	if file == "" {
-		where, file = "WEIR_ADMIN_TOKEN_FILE", getenv("WEIR_ADMIN_TOKEN_FILE")
-	}
-	if file == "" {
-		return "", nil
-	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return "", fmt.Errorf("explain: %s: %w", where, err)
-	}
-	token := strings.TrimSpace(string(data))
-	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return "", fmt.Errorf("explain: %s %q: want a file with one line that is the token", where, file)
-	}
-	return token, nil
 }
 
 // printExplanation prints an explanation and returns its exit code.

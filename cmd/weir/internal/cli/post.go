@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 )
 
@@ -66,3 +67,31 @@ func cause(err error) error {
 	}
 	return err
 }
+
+// readToken returns the token of an interface: from the file of --token-file, else of the
+// variable with _FILE behind its name, else from the variable; "" for none.
+func readToken(command, file, variable string, getenv func(string) string) (string, error) {
+	where := "--token-file"
+	if file == "" {
+		where, file = variable+"_FILE", getenv(variable+"_FILE")
+	}
+	token := getenv(variable)
+	switch {
+	case file != "":
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return "", fmt.Errorf("%s: %s: %w", command, where, err)
+		}
+		token = strings.TrimSpace(string(data))
+	case token == "":
+		return "", nil
+	case strings.ContainsFunc(token, notInToken):
+		return "", fmt.Errorf("%s: %s: want the token, in ASCII without spaces", command, variable)
+	}
+	if token == "" || strings.ContainsFunc(token, notInToken) {
+		return "", fmt.Errorf("%s: %s %q: want a file with one line that is the token", command, where, file)
+	}
+	return token, nil
+}
+
+func notInToken(r rune) bool { return r <= ' ' || r >= 0x7f }

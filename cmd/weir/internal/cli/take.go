@@ -27,6 +27,7 @@ type takeOptions struct {
 	n             int64
 	peek          bool
 	store, server string
+	tokenFile     string
 	output        string
 }
 
@@ -50,6 +51,7 @@ func (w *app) take() *cobra.Command {
 	f.BoolVar(&t.peek, "peek", false, "print the decision without taking tokens")
 	f.StringVar(&t.store, "store", "", "use the Redis at `URL` directly, such as redis://127.0.0.1:6379")
 	f.StringVar(&t.server, "server", "", "call the server at `URL`")
+	f.StringVar(&t.tokenFile, "token-file", "", "`FILE` with the token of the HTTP API; else WEIR_HTTP_TOKEN_FILE, else the token in WEIR_HTTP_TOKEN")
 	f.StringVarP(&t.output, "output", "o", "text", "`FORMAT` of the output: text or json")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		t.key = args[0]
@@ -71,6 +73,8 @@ func (w *app) ask(ctx context.Context, t takeOptions) ([]byte, error) {
 		return nil, fmt.Errorf("take: --output %q: want text or json", t.output)
 	case t.store != "" && t.server != "":
 		return nil, errors.New("take: --store and --server: want one of them, got both")
+	case t.store != "" && t.tokenFile != "":
+		return nil, errors.New("take: --store and --token-file: want one of them, got both")
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -81,7 +85,11 @@ func (w *app) ask(ctx context.Context, t takeOptions) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("take: %w", err)
 	}
-	return askServer(ctx, server, t)
+	token, err := readToken("take", t.tokenFile, "WEIR_HTTP_TOKEN", w.getenv)
+	if err != nil {
+		return nil, err
+	}
+	return askServer(ctx, server, token, t)
 }
 
 func askStore(ctx context.Context, t takeOptions) ([]byte, error) {
@@ -112,13 +120,13 @@ func askStore(ctx context.Context, t takeOptions) ([]byte, error) {
 	return httpapi.Answer("", ds), nil
 }
 
-func askServer(ctx context.Context, server *url.URL, t takeOptions) ([]byte, error) {
+func askServer(ctx context.Context, server *url.URL, token string, t takeOptions) ([]byte, error) {
 	verb := "take"
 	if t.peek {
 		verb = "peek"
 	}
 	return request{
-		command: "take", to: server, path: []string{"v1", verb}, maxBytes: 1 << 20,
+		command: "take", to: server, path: []string{"v1", verb}, token: token, maxBytes: 1 << 20,
 		body:        map[string]any{"key": t.key, "limits": t.limits, "n": t.n},
 		unreachable: "Set another URL with --server, or a Redis with --store", notWeir: "HTTP API of Weir",
 	}.post(ctx)

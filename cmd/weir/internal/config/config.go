@@ -45,6 +45,9 @@ type Config struct {
 	Deadline time.Duration
 	Nodes    int
 
+	// StartDegraded starts without Redis, or with a Redis that cannot keep limits.
+	StartDegraded bool
+
 	Log       Log
 	Decisions Decisions
 
@@ -67,8 +70,13 @@ type Gateway struct {
 
 // HTTP configures the HTTP API. Listen may be Off.
 type HTTP struct {
-	Listen string
-	Client httplimit.ClientAddress // of the clients of /v1/auth
+	Listen            string
+	Client            httplimit.ClientAddress // of the clients of /v1/auth
+	Token             string                  // "": none
+	CertFile, KeyFile string                  // both or neither
+	ClientCAFile      string
+	AuthOnly          bool     // serve only /v1/auth and health
+	Hosts             []string // names that are accepted as Host without credentials
 }
 
 // GRPC configures the interface for Envoy. Listen may be Off.
@@ -148,6 +156,11 @@ func Complete(file *weirfile.File, s Source) (*Config, error) {
 		"listen-resp":    file.RESP.Listen,
 		"listen-admin":   file.Admin.Listen,
 		"grpc-config":    file.GRPC.Config,
+		"http-serve":     file.HTTP.Serve,
+		"http-hosts":     strings.Join(file.HTTP.Hosts, ","),
+	}
+	if file.Failover.StartDegraded {
+		inFile["start-degraded"] = "true"
 	}
 	if d := file.Failover.Deadline; d != 0 {
 		inFile["deadline"] = d.String()
@@ -197,6 +210,12 @@ func (c *Config) check() (errs []error) {
 	}
 	if (c.Gateway.CertFile == "") != (c.Gateway.KeyFile == "") {
 		errs = append(errs, errors.New("--tls-cert and --tls-key: want both or neither"))
+	}
+	if (c.HTTP.CertFile == "") != (c.HTTP.KeyFile == "") {
+		errs = append(errs, errors.New("--http-tls-cert and --http-tls-key: want both or neither"))
+	}
+	if c.HTTP.ClientCAFile != "" && c.HTTP.CertFile == "" {
+		errs = append(errs, errors.New("--http-client-ca: want --http-tls-cert and --http-tls-key too"))
 	}
 	if (c.GRPC.CertFile == "") != (c.GRPC.KeyFile == "") {
 		errs = append(errs, errors.New("--grpc-tls-cert and --grpc-tls-key: want both or neither"))

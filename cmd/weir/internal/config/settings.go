@@ -91,8 +91,36 @@ func Settings() []Setting {
 			},
 		},
 		{
+			"start-degraded", "false", "`true` to start without Redis, or with a Redis that cannot keep limits, instead of exiting",
+			func(c *Config, v string) (err error) { c.StartDegraded, err = parseBool(v); return err },
+		},
+		{
 			"grpc-config", "", "`PATH` of a directory or file in the format of envoyproxy/ratelimit, for --listen-grpc",
 			func(c *Config, v string) error { c.GRPC.Config = v; return nil },
+		},
+		{
+			"http-token-file", "", "`FILE` with the token of --listen-http; this or --http-client-ca is required on an address that other machines can reach",
+			func(c *Config, v string) (err error) { c.HTTP.Token, err = secret(v); return err },
+		},
+		{
+			"http-tls-cert", "", "`FILE` with the certificate chain of --listen-http in PEM; enables TLS together with --http-tls-key",
+			func(c *Config, v string) error { c.HTTP.CertFile = v; return nil },
+		},
+		{
+			"http-tls-key", "", "`FILE` with the private key of --listen-http in PEM",
+			func(c *Config, v string) error { c.HTTP.KeyFile = v; return nil },
+		},
+		{
+			"http-client-ca", "", "`FILE` with the authorities of client certificates of --listen-http in PEM; clients then need a certificate",
+			func(c *Config, v string) error { c.HTTP.ClientCAFile = v; return nil },
+		},
+		{
+			"http-serve", "all", "`all`, or auth to serve only /v1/auth and health at --listen-http",
+			func(c *Config, v string) error { c.HTTP.AuthOnly = v == "auth"; return oneOf(v, "all", "auth") },
+		},
+		{
+			"http-hosts", "", "`NAMES` that requests to --listen-http without credentials may have as Host, with commas; localhost and addresses always",
+			func(c *Config, v string) (err error) { c.HTTP.Hosts, err = hostNames(v); return err },
 		},
 		{
 			"grpc-tls-cert", "", "`FILE` with the certificate chain of --listen-grpc in PEM; enables TLS together with --grpc-tls-key",
@@ -195,6 +223,21 @@ func checkAddress(v string) error {
 		return fmt.Errorf("want HOST:PORT such as 127.0.0.1:8000 or :8000, or off")
 	}
 	return nil
+}
+
+// hostNames parses names with commas; none for "".
+func hostNames(v string) (names []string, err error) {
+	if v == "" {
+		return nil, nil
+	}
+	for name := range strings.SplitSeq(v, ",") {
+		name = strings.ToLower(strings.TrimSpace(name))
+		if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789._-") != "" {
+			return nil, fmt.Errorf("want host names without ports, such as weir.internal,weir.example.com")
+		}
+		names = append(names, name)
+	}
+	return names, nil
 }
 
 func oneOf(v string, want ...string) error {

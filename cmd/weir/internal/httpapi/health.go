@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+
+	"github.com/floodweir/weir/cmd/weir/internal/access"
 )
 
 // A Check is one condition of readiness.
@@ -33,8 +35,11 @@ func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
 		Ready  bool    `json:"ready"`
 		Checks []Check `json:"checks"`
 	}{true, a.ready(r.Context())}
-	for _, c := range body.Checks {
+	for i, c := range body.Checks {
 		body.Ready = body.Ready && (c.OK || c.Warn)
+		if access.Anonymous(r.Context()) {
+			body.Checks[i].Detail = "" // names of files and servers
+		}
 	}
 	b, err := json.Marshal(body)
 	if err != nil { // impossible for strings and bools

@@ -42,6 +42,7 @@ type Metrics struct {
 	commands                                            *prometheus.CounterVec
 	throttle                                            [results]prometheus.Counter
 
+	misconfigured  prometheus.Gauge
 	reloads        *prometheus.CounterVec
 	reloadTime     prometheus.Gauge
 	lastReloadOK   prometheus.Gauge
@@ -92,6 +93,8 @@ func New(c Config) *Metrics {
 		"Commands on the RESP interface, by command and result.", "command", "result")
 	m.overflow = m.counters("weir_series_overflow_total",
 		"Events counted under \"other\" because there are more than MaxSeries names, by kind of name.", "kind")
+	m.misconfigured = m.gauge("weir_store_misconfigured",
+		"1 while the configuration of Redis, or of the connection to it, is wrong, else 0.")
 	m.reloads = m.counters("weir_policies_reload_total",
 		"Reloads of policies, by result.", "result")
 	m.reloadTime = m.gauge("weir_policies_reload_success_timestamp_seconds",
@@ -157,6 +160,15 @@ func (m *Metrics) Handler() http.Handler {
 		EnableOpenMetrics:   true,
 		MaxRequestsInFlight: 4,
 	})
+}
+
+// Misconfigured sets whether the configuration of the store is wrong.
+func (m *Metrics) Misconfigured(wrong bool) {
+	if wrong {
+		m.misconfigured.Set(1)
+	} else {
+		m.misconfigured.Set(0)
+	}
 }
 
 // Memory sets the source of the metrics of the memory store; nil for none.

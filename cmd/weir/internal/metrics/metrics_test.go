@@ -199,12 +199,15 @@ func TestStats(t *testing.T) {
 			QueueFull: 5, QueueWait: 6, Scheduling: 7, SchedulingDelay: 1500 * time.Millisecond,
 		}
 	})
+	m.Misconfigured(true)
 	if _, err := store.Do(context.Background(), weir.Request{Key: "k", Limit: weir.MustLimit("1/h"), N: 1}); err != nil {
 		t.Fatal(err)
 	}
 	got := scrape(t, m)
 	wantValue(t, got, 1, "weir_keys")
 	wantValue(t, got, 100, "weir_keys_capacity")
+	wantValue(t, got, 1, "weir_store_misconfigured")
+	m.Misconfigured(false)
 	for name, want := range map[string]float64{
 		"weir_store_breaker_open": 1, "weir_store_calls_in_progress": 1, "weir_store_calls_waiting": 2, "weir_store_undecided_total": 3,
 		"weir_store_late_replies_total": 4, "weir_overloaded": 1, "weir_scheduling_delay_seconds_total": 1.5,
@@ -222,6 +225,7 @@ func TestStats(t *testing.T) {
 	got = scrape(t, m)
 	wantValue(t, got, 0, "weir_store_breaker_open")
 	wantValue(t, got, 1, "weir_store_state", "up")
+	wantValue(t, got, 0, "weir_store_misconfigured")
 	if got["weir_keys"] != nil {
 		t.Error("weir_keys after the store in memory is gone")
 	}

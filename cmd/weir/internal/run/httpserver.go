@@ -31,8 +31,8 @@ type httpServer struct {
 }
 
 // newHTTPServer returns a server for handler. A request has to arrive completely within
-// readTimeout; 0 leaves that to the handler. Without getCertificate it serves plain text.
-func newHTTPServer(handler http.Handler, readTimeout time.Duration, getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), log *slog.Logger) *httpServer {
+// readTimeout; 0 leaves that to the handler. Without t it serves plain text.
+func newHTTPServer(handler http.Handler, readTimeout time.Duration, t *tls.Config, log *slog.Logger) *httpServer {
 	ctx, cancel := context.WithCancel(context.Background())
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -55,9 +55,7 @@ func newHTTPServer(handler http.Handler, readTimeout time.Duration, getCertifica
 		DisableGeneralOptionsHandler: true, // OPTIONS * counts like every request
 		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
-	if getCertificate != nil {
-		s.server.TLSConfig = &tls.Config{GetCertificate: getCertificate, MinVersion: tls.VersionTLS12}
+		TLSConfig:                    t,
 	}
 	return s
 }

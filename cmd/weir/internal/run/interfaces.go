@@ -3,17 +3,17 @@ package run
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"fmt"
 	"net/http"
-	"os"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/floodweir/weir/cmd/weir/internal/access"
 	"github.com/floodweir/weir/cmd/weir/internal/admin"
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/demo"
 	"github.com/floodweir/weir/cmd/weir/internal/explain"
+	"github.com/floodweir/weir/cmd/weir/internal/problem"
 	"github.com/floodweir/weir/cmd/weir/internal/respd"
 	"github.com/floodweir/weir/cmd/weir/internal/rls"
 	"github.com/floodweir/weir/policy"
@@ -65,13 +65,13 @@ func (p *Program) drain(ctx context.Context) {
 	all.Wait()
 }
 
-// newHTTP returns the listener of an HTTP interface.
-func (p *Program) newHTTP(name, addr string, handler http.Handler, readTimeout time.Duration, cert func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *listener {
+// newHTTP returns the listener of an HTTP interface; without TLS if t is nil.
+func (p *Program) newHTTP(name, addr string, handler http.Handler, readTimeout time.Duration, t *tls.Config) *listener {
 	l := &listener{
 		name: name, flag: "listen-" + name, addr: addr, scheme: "http",
-		server: newHTTPServer(handler, readTimeout, cert, p.log.With("interface", name)),
+		server: newHTTPServer(handler, readTimeout, t, p.log.With("interface", name)),
 	}
-	if cert != nil {
+	if t != nil {
 		l.scheme = "https"
 	}
 	return l
@@ -97,9 +97,9 @@ func (p *Program) startAdmin() error {
 		return nil
 	}
 	h, err := admin.New(admin.Config{
-		Address: c.Listen, Token: c.Token, Metrics: p.observers.metrics.Handler(), Pprof: true,
+		Token: c.Token, Metrics: p.observers.metrics.Handler(), Pprof: true,
 		Explain:   explain.New(p.stores.main, func() *policy.Set { return p.ready.current().policies }),
-		Ready:     http.HandlerFunc(p.serveAPI), // which has /readyz
+		Health:    http.HandlerFunc(p.serveAPI), // which has /healthz and /readyz
 		Policies:  func() any { return p.ready.current().listing() },
 		Functions: functions(p.stores.conn, p.log), Log: p.log.With("interface", "admin"),
 	})
@@ -107,25 +107,62 @@ func (p *Program) startAdmin() error {
 		return err
 	}
 	p.admin = p.newHTTP("admin", c.Listen, h, requestTimeout, nil)
+	p.admin.open, p.admin.remedy = c.Token == "", "openssl rand -hex 32 >FILE and --admin-token-file FILE"
 	if err := p.admin.start(p.log, p.failed); err != nil {
 		return err
 	}
 	p.onStop(func(ctx context.Context) { p.admin.drain(ctx, p.log) })
-	if c.Token == "" && !p.admin.loopback() {
-		return fmt.Errorf("admin: %s is %s, which other machines can reach: want --admin-token-file, or the address 127.0.0.1", c.Listen, p.admin.bound)
+	return nil
+}
+
+// authPath is the path of the HTTP interface for proxies. Its handler accepts only trusted
+// proxies.
+const authPath = "/v1/auth"
+
+// healthPaths need no credentials, but for details.
+var healthPaths = []string{"/healthz", "/readyz", "/healthcheck"}
+
+// startAPI starts the HTTP interface.
+func (p *Program) startAPI() error {
+	c := p.config.HTTP
+	if c.Listen == config.Off {
+		return nil
+	}
+	t, err := tlsFiles{"http", "http-", c.CertFile, c.KeyFile, c.ClientCAFile}.config(p.log)
+	if err != nil {
+		return err
+	}
+	a, err := access.New(access.Config{
+		Interface: "http", Token: c.Token, Certificates: c.ClientCAFile != "", Hosts: c.Hosts, Public: healthPaths, Proxy: authPath, Log: p.log,
+	})
+	if err != nil {
+		return err
+	}
+	handler := http.Handler(http.HandlerFunc(p.serveAPI))
+	if c.AuthOnly {
+		handler = authOnly(handler)
+	}
+	p.api = p.newHTTP("http", c.Listen, p.observers.telemetry.Handler("http", a.Wrap(handler)), requestTimeout, t)
+	p.api.open = c.Token == "" && c.ClientCAFile == "" && !c.AuthOnly
+	p.api.remedy = "openssl rand -hex 32 >FILE and --http-token-file FILE, or client certificates with --http-client-ca FILE, or --http-serve auth for " + authPath + " alone"
+	if err := p.api.start(p.log, p.failed); err != nil {
+		return err
+	}
+	if c.Token != "" && t == nil && !p.api.loopback() {
+		p.log.Warn("tokens are sent without TLS: set --http-tls-cert and --http-tls-key, unless the network encrypts", "interface", "http")
 	}
 	return nil
 }
 
-// startAPI starts the HTTP interface.
-func (p *Program) startAPI() error {
-	if p.config.HTTP.Listen == config.Off {
-		return nil
-	}
-	handler := p.observers.telemetry.Handler("http", http.HandlerFunc(p.serveAPI))
-	p.api = p.newHTTP("http", p.config.HTTP.Listen, handler, requestTimeout, nil)
-	p.api.open = true
-	return p.api.start(p.log, p.failed)
+// authOnly refuses all paths except authPath and those of health.
+func authOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != authPath && !slices.Contains(healthPaths, r.URL.Path) {
+			problem.Write(w, problem.Problem{Status: http.StatusNotFound, Detail: "this listener serves only " + authPath + ", /healthz and /readyz (--http-serve auth)"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // serveAPI passes a request to the API of the generation in force.
@@ -143,14 +180,14 @@ func (p *Program) startGateway() error {
 		p.log.Warn("gateway disabled: the file has no gateway.routes", "file", p.config.File)
 		return nil
 	}
-	cert, err := certificate(c.CertFile, c.KeyFile, "gateway: --tls-cert, --tls-key", p.log)
+	t, err := tlsFiles{listener: "gateway", cert: c.CertFile, key: c.KeyFile}.config(p.log)
 	if err != nil {
 		return err
 	}
 	handler := p.observers.telemetry.Handler("gateway", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.reloader.current.Load().gateway.ServeHTTP(w, r)
 	}))
-	p.gateway = p.newHTTP("gateway", c.Listen, handler, 0, cert)
+	p.gateway = p.newHTTP("gateway", c.Listen, handler, 0, t)
 	return p.gateway.start(p.log, p.failed)
 }
 
@@ -183,15 +220,8 @@ func (p *Program) startGRPC() error {
 	if sc.GetCertificate, err = certificate(c.CertFile, c.KeyFile, "grpc: --grpc-tls-cert, --grpc-tls-key", p.log); err != nil {
 		return err
 	}
-	if c.ClientCAFile != "" {
-		pem, err := os.ReadFile(c.ClientCAFile)
-		if err != nil {
-			return fmt.Errorf("grpc: --grpc-client-ca: %w", err)
-		}
-		sc.ClientCAs = x509.NewCertPool()
-		if !sc.ClientCAs.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("grpc: --grpc-client-ca: %s: got no certificate, want certificates in PEM", c.ClientCAFile)
-		}
+	if sc.ClientCAs, err = authorities(c.ClientCAFile, "grpc: --grpc-client-ca"); err != nil {
+		return err
 	}
 	p.rls = rls.NewServer(sc)
 	p.reloader.rls.Register(p.rls)
@@ -213,5 +243,6 @@ func (p *Program) startRESP() error {
 		return err
 	}
 	p.resp = &listener{name: "resp", flag: "listen-resp", addr: c.Listen, open: c.Password == "", server: s}
+	p.resp.remedy = "openssl rand -hex 32 >FILE and --resp-password-file FILE"
 	return p.resp.start(p.log, p.failed)
 }

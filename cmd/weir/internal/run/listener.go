@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,8 +19,10 @@ type listener struct {
 	flag string // sets the address: "listen-gateway"
 	addr string
 
-	// open means that the interface asks for no credentials.
-	open bool
+	// open means that the interface requires no credentials. If remedy, how to require them,
+	// is not empty, it then only listens on loopback.
+	open   bool
+	remedy string
 
 	// scheme is the scheme of URLs to the interface; "" for a protocol other than HTTP.
 	scheme string
@@ -48,6 +49,15 @@ func (l *listener) start(log *slog.Logger, failed chan<- error) error {
 		return l.cannotListen(err)
 	}
 	l.bound, l.ended = nl.Addr(), make(chan struct{})
+	if l.open && !l.loopback() {
+		if l.remedy != "" {
+			nl.Close()
+			close(l.ended)
+			return fmt.Errorf("%s: other machines can reach %s, so it requires credentials: %s; or set --%s to an address on 127.0.0.1",
+				l.name, l.addr, l.remedy, l.flag)
+		}
+		log.Warn("interface without authentication is reachable from other machines", "interface", l.name, "address", l.bound.String())
+	}
 	go func() {
 		defer close(l.ended)
 		if err := l.server.Serve(nl); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, http.ErrServerClosed) {
@@ -59,9 +69,6 @@ func (l *listener) start(log *slog.Logger, failed chan<- error) error {
 		at = slog.String("url", l.url())
 	}
 	log.Info("listening", slog.String("interface", l.name), at)
-	if l.open && !l.loopback() {
-		log.Warn("interface without authentication is reachable from other machines", "interface", l.name, "address", l.bound.String())
-	}
 	return nil
 }
 
@@ -101,17 +108,4 @@ func (l *listener) cannotListen(err error) error {
 		return fmt.Errorf("%s: no permission to listen on %s: set a port of 1024 or more with --%s", l.name, l.addr, l.flag)
 	}
 	return fmt.Errorf("%s: cannot listen on %s: %w: set another address with --%s", l.name, l.addr, err, l.flag)
-}
-
-// certificate returns the function for tls.Config.GetCertificate that serves the key pair
-// of two files, or nil without files. Flags are the names of the flags, for errors.
-func certificate(certFile, keyFile, flags string, log *slog.Logger) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
-	if certFile == "" {
-		return nil, nil
-	}
-	pair, err := newKeyPair(certFile, keyFile, log)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %s, %s: %w", flags, certFile, keyFile, err)
-	}
-	return pair.get, nil
 }

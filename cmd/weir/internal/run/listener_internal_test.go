@@ -21,10 +21,10 @@ import (
 const patient = 10 * time.Second
 
 // startHTTP starts an HTTP interface on a free port.
-func startHTTP(t *testing.T, handler http.HandlerFunc, readTimeout time.Duration, cert func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *listener {
+func startHTTP(t *testing.T, handler http.HandlerFunc, readTimeout time.Duration, c *tls.Config) *listener {
 	t.Helper()
 	p := newProgram(Input{}, discard())
-	l := p.newHTTP("test", "127.0.0.1:0", handler, readTimeout, cert)
+	l := p.newHTTP("test", "127.0.0.1:0", handler, readTimeout, c)
 	if err := l.start(p.log, p.failed); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func newCertificate(t *testing.T) (*tls.Certificate, *x509.CertPool) {
 func TestProtocols(t *testing.T) {
 	echo := func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }
 	cert, pool := newCertificate(t)
-	plain, secure := startHTTP(t, echo, 0, nil), startHTTP(t, echo, 0, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert, nil })
+	plain, secure := startHTTP(t, echo, 0, nil), startHTTP(t, echo, 0, &tls.Config{Certificates: []tls.Certificate{*cert}})
 	h2c := new(http.Protocols)
 	h2c.SetUnencryptedHTTP2(true)
 	for _, test := range []struct {
@@ -304,5 +304,36 @@ func TestBodyThatNeverComes(t *testing.T) {
 	io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
 	if _, err := io.Copy(io.Discard, conn); err != nil {
 		t.Errorf("the connection is still there: %v", err)
+	}
+}
+
+// TestCredentialsOffLoopback checks that an interface with a remedy listens only on loopback
+// unless it requires credentials, by whatever name the address is written.
+func TestCredentialsOffLoopback(t *testing.T) {
+	for _, test := range []struct {
+		addr    string
+		open    bool
+		remedy  string
+		refused bool
+	}{
+		{"127.0.0.1:0", true, "--x-token-file", false},
+		{"localhost:0", true, "--x-token-file", false},
+		{"127.8.8.8:0", true, "--x-token-file", false},
+		{"0.0.0.0:0", true, "--x-token-file", true},
+		{":0", true, "--x-token-file", true},
+		{":0", false, "--x-token-file", false},
+		{":0", true, "", false}, // warns
+	} {
+		l := newProgram(Input{}, discard()).newHTTP("x", test.addr, http.NotFoundHandler(), 0, nil)
+		l.open, l.remedy = test.open, test.remedy
+		err := l.start(discard(), make(chan error, 1))
+		if refused := err != nil && strings.Contains(err.Error(), test.remedy) && strings.Contains(err.Error(), "--listen-x"); refused != test.refused || err != nil && !refused {
+			t.Errorf("listen on %s, open %t, remedy %q: %v, want refused %t", test.addr, test.open, test.remedy, err, test.refused)
+		}
+		l.drain(t.Context(), discard())
+		if conn, err := net.Dial("tcp", l.bound.String()); err == nil {
+			conn.Close()
+			t.Errorf("%s still listens", l.bound)
+		}
 	}
 }

@@ -21,6 +21,8 @@ type readiness struct {
 	store     weir.Store
 	storeName string             // without a password
 	current   func() *generation // in force
+	problem   func() error       // with the configuration of the store; nil: none is checked
+	degraded  bool               // a problem is a warning
 
 	open     atomic.Bool              // all interfaces listen
 	draining atomic.Bool              // the program is stopping
@@ -49,6 +51,11 @@ func (r *readiness) checks(ctx context.Context) []httpapi.Check {
 		policies.OK, policies.Warn = false, true
 	}
 	checks := []httpapi.Check{policies, r.probe(ctx)}
+	if r.problem != nil {
+		if err := r.problem(); err != nil {
+			checks = append(checks, httpapi.Check{Name: "store_config", Warn: r.degraded, Detail: r.storeName + ": " + err.Error()})
+		}
+	}
 	switch {
 	case r.draining.Load():
 		checks = append(checks, httpapi.Check{Name: "accepting", Detail: "the program is stopping"})

@@ -6,11 +6,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/floodweir/weir/cmd/weir/internal/config"
+	"github.com/floodweir/weir/cmd/weir/internal/redisconn"
 	"github.com/floodweir/weir/cmd/weir/internal/rls"
 	"github.com/floodweir/weir/cmd/weir/internal/watch"
 )
@@ -79,7 +81,7 @@ func (r *reloader) stop() {
 
 // files returns the files that a reload reads.
 func (r *reloader) files() (paths []string) {
-	for _, path := range []string{r.config.File, r.config.GRPC.Config} {
+	for _, path := range append(redisconn.Files(r.config.Store), r.config.File, r.config.GRPC.Config) {
 		if path == "" {
 			continue
 		}
@@ -94,6 +96,9 @@ func (r *reloader) files() (paths []string) {
 // reload reads the configuration and puts it into force. If it is invalid, the current
 // generation stays, and the log, /readyz and the metrics report the error.
 func (r *reloader) reload(cause string) {
+	if r.stores.redis != nil {
+		r.stores.redis.Reload() // also if the configuration is refused
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	g, err := r.read()
@@ -160,8 +165,12 @@ func unchangeable(a, b *config.Config) (names []string) {
 		{"store", a.Store == b.Store},
 		{"deadline", a.Deadline == b.Deadline},
 		{"nodes", a.Nodes == b.Nodes},
+		{"start-degraded", a.StartDegraded == b.StartDegraded},
 		{"listen-gateway", a.Gateway.Listen == b.Gateway.Listen},
 		{"listen-http", a.HTTP.Listen == b.HTTP.Listen},
+		{"http-token-file", a.HTTP.Token == b.HTTP.Token},
+		{"http-serve", a.HTTP.AuthOnly == b.HTTP.AuthOnly},
+		{"http-hosts", slices.Equal(a.HTTP.Hosts, b.HTTP.Hosts)},
 		{"listen-grpc", a.GRPC.Listen == b.GRPC.Listen},
 		{"listen-resp", a.RESP.Listen == b.RESP.Listen},
 		{"listen-admin", a.Admin.Listen == b.Admin.Listen},

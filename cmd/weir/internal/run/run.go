@@ -35,7 +35,10 @@ type Input struct {
 func Serve(ctx context.Context, in Input, stdout, stderr io.Writer) error {
 	log := newLog(in.Config.Log, stderr)
 	p, err := Start(ctx, in, log)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil // stopped while it waited for the store
+	case err != nil:
 		return err
 	}
 	defer p.Stop()
@@ -107,7 +110,7 @@ func newProgram(in Input, log *slog.Logger) *Program {
 
 // start starts everything that needs the observers and the stores.
 func (p *Program) start(ctx context.Context, in Input) error {
-	p.ready = &readiness{store: p.stores.main, storeName: p.stores.name}
+	p.ready = &readiness{store: p.stores.main, storeName: p.stores.name, problem: p.stores.problem, degraded: p.config.StartDegraded}
 	p.reloader = &reloader{
 		config: p.config, reread: in.Reload, log: p.log, observers: p.observers, stores: p.stores, ready: p.ready,
 	}

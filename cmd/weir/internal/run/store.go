@@ -7,7 +7,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
-	"github.com/floodweir/weir/contrib/rueidis"
+	"github.com/floodweir/weir/cmd/weir/internal/redisconn"
 	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
@@ -24,21 +24,15 @@ func OpenStore(name string) (weir.Store, func(), error) {
 		}
 		return store, stop, nil
 	}
-	r, err := connect(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	return r.store, r.close, nil
+	store, _, stop, err := redisconn.Dial(context.Background(), name)
+	return store, stop, err
 }
 
 // OpenConn connects to the Redis at url, which must be reachable. The returned function
 // closes the connection.
 func OpenConn(url string) (redisstore.Conn, func(), error) {
-	conn, err := rueidis.Open(url)
-	if err != nil {
-		return nil, nil, err
-	}
-	return conn, func() { conn.Close() }, nil
+	_, conn, stop, err := redisconn.Dial(context.Background(), url)
+	return conn, stop, err
 }
 
 // openMemory opens a memory store. A snapshot file that is not empty keeps its state
@@ -59,10 +53,10 @@ func openMemory(snapshot string, log *slog.Logger) (*memstore.Store, func(), err
 
 // stores are the stores of the program.
 type stores struct {
-	name  string           // without a password
-	main  weir.Store       // decides; with metrics, and a deadline if it is a Redis
-	redis *redisConnection // nil: the store is in memory
-	local weir.Store       // this process's part of each limit, for on_store_error: local
+	name  string          // without a password
+	main  weir.Store      // decides; with metrics, and a deadline if it is a Redis
+	redis *redisconn.Conn // nil: the store is in memory
+	local weir.Store      // this process's part of each limit, for on_store_error: local
 
 	breaker *failover.Store // main, if it is a Redis; else nil
 	stops   []func()        // in the order of starts
@@ -93,12 +87,14 @@ func (s *stores) open(ctx context.Context, c *config.Config, m *metrics.Metrics,
 		s.stops = append(s.stops, stop)
 		return store, nil
 	}
-	r, err := connectInBackground(ctx, c.Store, s.name, log)
+	r, err := redisconn.Open(ctx, redisconn.Config{
+		URL: c.Store, Name: s.name, StartDegraded: c.StartDegraded, Observe: func(err error) { m.Misconfigured(err != nil) }, Log: log,
+	})
 	if err != nil {
 		return nil, err
 	}
 	s.redis = r
-	s.stops = append(s.stops, r.close)
+	s.stops = append(s.stops, r.Close)
 	return r, nil
 }
 
@@ -173,10 +169,15 @@ func (s *stores) conn() redisstore.Conn {
 	if s.redis == nil {
 		return nil
 	}
-	if r := s.redis.current.Load(); r != nil {
-		return r.conn
+	return s.redis.Conn()
+}
+
+// problem returns what is wrong with the configuration of the Redis; nil for nothing.
+func (s *stores) problem() error {
+	if s.redis == nil {
+		return nil
 	}
-	return nil
+	return s.redis.Problem()
 }
 
 func (s *stores) close() {

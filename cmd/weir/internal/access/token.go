@@ -1,12 +1,10 @@
-package admin
+package access
 
 import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -17,36 +15,6 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/problem"
 	"github.com/floodweir/weir/memstore"
 )
-
-// MinToken is the minimum length of a token in bytes.
-const MinToken = 16
-
-// Check validates an address with a token, "" for none. An address that other machines
-// can reach requires a token, and a token has at least MinToken bytes and no spaces. The
-// error says how to set a token and wraps weir.ErrInvalid.
-func Check(address, token string) error {
-	host, _, err := net.SplitHostPort(address)
-	switch {
-	case err != nil:
-		return fmt.Errorf("admin: address %.80q: %w: want HOST:PORT such as 127.0.0.1:9090", address, weir.ErrInvalid)
-	case token == "" && !isLoopback(host):
-		return fmt.Errorf("admin: address %s: %w: other machines can reach it, so it requires a token: "+
-			"openssl rand -hex 32 >FILE and --admin-token-file FILE; or listen on 127.0.0.1", address, weir.ErrInvalid)
-	case token != "" && len(token) < MinToken:
-		return fmt.Errorf("admin: token: %w: want at least %d bytes, got %d: create one with openssl rand -hex 32", weir.ErrInvalid, MinToken, len(token))
-	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
-		return fmt.Errorf("admin: token: %w: want ASCII without spaces", weir.ErrInvalid)
-	}
-	return nil
-}
-
-// isLoopback reports whether only this machine can reach host.
-func isLoopback(host string) bool {
-	if addr, err := netip.ParseAddr(host); err == nil {
-		return addr.Unmap().IsLoopback()
-	}
-	return problem.IsLocalhost(host)
-}
 
 // Limits on wrong tokens: attempts per address, and lines in the log.
 const (
@@ -59,6 +27,7 @@ const (
 
 // A tokenCheck requires the token.
 type tokenCheck struct {
+	name     string // of the interface
 	token    [sha256.Size]byte
 	disabled bool // no token is configured
 	attempts *weir.Limiter
@@ -66,8 +35,8 @@ type tokenCheck struct {
 	logger   *slog.Logger
 }
 
-func newTokenCheck(token string, log *slog.Logger) (*tokenCheck, error) {
-	g := &tokenCheck{token: sha256.Sum256([]byte(token)), disabled: token == "", logger: log}
+func newTokenCheck(name, token string, log *slog.Logger) (*tokenCheck, error) {
+	g := &tokenCheck{name: name, token: sha256.Sum256([]byte(token)), disabled: token == "", logger: log}
 	store, err := memstore.New(memstore.Config{MaxKeys: maxAddresses, Full: memstore.Share})
 	if err != nil {
 		return nil, err
@@ -123,7 +92,7 @@ func (g *tokenCheck) refuse(w http.ResponseWriter, why string) {
 // log logs that a token was wrong, without the token: it may be valid on another machine.
 func (g *tokenCheck) log(r *http.Request, who string) {
 	if d, err := g.logLines.Take(context.WithoutCancel(r.Context()), "lines", 1); err == nil && d.OK {
-		g.logger.LogAttrs(r.Context(), slog.LevelWarn, "wrong token on the admin interface", slog.String("from", who))
+		g.logger.LogAttrs(r.Context(), slog.LevelWarn, "wrong token", slog.String("interface", g.name), slog.String("from", who))
 	}
 }
 
