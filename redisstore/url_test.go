@@ -76,7 +76,7 @@ func TestParseURLRefuses(t *testing.T) {
 
 		"redis://h?password_file=/nonexistent":                                             "no such file",
 		"redis://h?password_file=url_test.go":                                              "one line",
-		"redis://h?password_file=" + os.DevNull:                                    "one line",
+		"redis://h?password_file=" + os.DevNull:                                            "one line",
 		"redis://:secret@h?password_file=../go.work":                                       "no other password",
 		"redis://h?sentinel_password_file=../LICENSE":                                      "only redis+sentinel",
 		"redis+sentinel://h/m?sentinel_password=secret&sentinel_password_file=url_test.go": "one",
