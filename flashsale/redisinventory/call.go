@@ -114,18 +114,12 @@ func temporary(text string) bool {
 	return strings.Contains(text, "max number of clients") || strings.Contains(text, "out of memory")
 }
 
-// parts returns the names of the keys of a state, in the order in which scripts take them.
-func (g *Inventory) parts(id string) []string {
-	at := g.cfg.Prefix + "{" + escape(id) + "}:"
-	return []string{at + "state", at + "users", at + "line", at + "out", at + "res", at + "done", at + "stream"}
-}
-
 // on runs a script on the state of a sale at an epoch, and returns the reply after the time.
 func (g *Inventory) on(ctx context.Context, s *script, id string, epoch int64, args ...string) ([]string, int64, error) {
 	if !possible(id, epoch) {
-		return nil, 0, g.staleError(s.name, id, epoch, "none")
+		return nil, 0, staleError(s.name, id, epoch, "none")
 	}
-	keys, seen, err := g.recall(s.name, id, epoch)
+	keys, seen, err := g.states.recall(s.name, id, epoch)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -138,7 +132,7 @@ func (g *Inventory) on(ctx context.Context, s *script, id string, epoch int64, a
 	}
 	switch {
 	case words[0] == "stale" && len(words) == 2:
-		return nil, 0, g.stale(s.name, id, epoch, words[1])
+		return nil, 0, g.states.lost(s.name, id, epoch, words[1])
 	case words[0] != "ok" || len(words) < 2:
 		return nil, 0, g.failed(s.name, errReply)
 	}
@@ -146,7 +140,7 @@ func (g *Inventory) on(ctx context.Context, s *script, id string, epoch int64, a
 	if err != nil {
 		return nil, 0, g.failed(s.name, errReply)
 	}
-	g.remember(id, epoch, keys, now)
+	g.states.remember(id, epoch, keys, now)
 	return words[2:], now, nil
 }
 

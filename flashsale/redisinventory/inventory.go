@@ -49,10 +49,10 @@ type Inventory struct {
 	cfg    Config
 
 	scripts *scripts
+	states  knownStates
 
 	mu     sync.Mutex
-	known  map[string]*known // by sale
-	latest int64             // the latest time of Config.Clock, in µs
+	latest int64 // the latest time of Config.Clock, in µs
 
 	kick chan struct{} // a call failed: check the server now
 	stop context.CancelFunc
@@ -99,14 +99,18 @@ func New(client rueidis.Client, cfg Config) (*Inventory, error) {
 	if cfg.MaxTickets < 0 {
 		return nil, fmt.Errorf("%w: MaxTickets is %d, want 0 or more", ErrConfig, cfg.MaxTickets)
 	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
 	texts, err := load()
 	if err != nil {
 		return nil, fmt.Errorf("redisinventory: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	g := &Inventory{
-		client: client, cfg: cfg, scripts: texts, known: map[string]*known{},
-		kick: make(chan struct{}, 1), stop: stop, done: make(chan struct{}),
+		client: client, cfg: cfg, scripts: texts,
+		states: knownStates{prefix: cfg.Prefix, log: cfg.Log, bySale: map[string]*known{}},
+		kick:   make(chan struct{}, 1), stop: stop, done: make(chan struct{}),
 	}
 	go g.watch(ctx)
 	return g, nil

@@ -11,7 +11,16 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// known holds what this process has learned about the state of a sale.
+// knownStates holds what this process has learned about the states of sales.
+type knownStates struct {
+	prefix string // of all keys
+	log    *slog.Logger
+
+	mu     sync.Mutex
+	bySale map[string]*known
+}
+
+// known describes the state of a sale.
 type known struct {
 	keys  []string
 	epoch int64
@@ -23,29 +32,45 @@ type known struct {
 // kept bounds the checks of a sale after the last call about it.
 const kept = 10 * time.Minute
 
+// parts returns the names of the keys of a state, in the order in which scripts take them.
+func (s *knownStates) parts(id string) []string {
+	at := s.prefix + "{" + escape(id) + "}:"
+	return []string{at + "state", at + "users", at + "line", at + "out", at + "res", at + "done", at + "stream"}
+}
+
 // recall returns the keys of a sale and its latest known time, or ErrStale if this process
 // knows that the state is gone.
-func (g *Inventory) recall(doing, id string, epoch int64) ([]string, int64, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	k := g.known[id]
+func (s *knownStates) recall(doing, id string, epoch int64) ([]string, int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.bySale[id]
 	switch {
 	case k == nil:
-		return g.parts(id), 0, nil
+		return s.parts(id), 0, nil
 	case epoch < k.epoch || epoch == k.epoch && k.stale:
-		return nil, 0, g.staleError(doing, id, epoch, "known")
+		return nil, 0, staleError(doing, id, epoch, "known")
 	}
 	return k.keys, k.seen, nil
 }
 
+// seen returns the latest time that this process knows of a sale.
+func (s *knownStates) seen(id string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k := s.bySale[id]; k != nil {
+		return k.seen
+	}
+	return 0
+}
+
 // remember records a reply of a state.
-func (g *Inventory) remember(id string, epoch int64, keys []string, now int64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	k := g.known[id]
+func (s *knownStates) remember(id string, epoch int64, keys []string, now int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.bySale[id]
 	if k == nil {
 		k = &known{keys: keys}
-		g.known[id] = k
+		s.bySale[id] = k
 	}
 	if epoch > k.epoch {
 		k.epoch, k.stale = epoch, false
@@ -55,38 +80,54 @@ func (g *Inventory) remember(id string, epoch int64, keys []string, now int64) {
 }
 
 // opened records that this process has opened the state at an epoch, or found it open.
-func (g *Inventory) opened(id string, epoch, now int64) {
-	g.mu.Lock()
-	if k := g.known[id]; k != nil && k.epoch != epoch {
+func (s *knownStates) opened(id string, epoch, now int64) {
+	s.mu.Lock()
+	if k := s.bySale[id]; k != nil && k.epoch != epoch {
 		k.epoch, k.stale = epoch, false
 	}
-	g.mu.Unlock()
-	g.remember(id, epoch, g.parts(id), now)
+	s.mu.Unlock()
+	s.remember(id, epoch, s.parts(id), now)
 }
 
 // forget removes a sale that was deleted.
-func (g *Inventory) forget(id string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.known, id)
+func (s *knownStates) forget(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.bySale, id)
 }
 
-// stale records that a state is gone, if this process knew it, and returns the error.
-func (g *Inventory) stale(doing, id string, epoch int64, why string) error {
-	g.mu.Lock()
-	k := g.known[id]
+// lost records that a state is gone, if this process knew it, and returns the error.
+func (s *knownStates) lost(doing, id string, epoch int64, why string) error {
+	s.mu.Lock()
+	k := s.bySale[id]
 	first := k != nil && k.epoch == epoch && !k.stale
 	if first {
 		k.stale = true
 	}
-	g.mu.Unlock()
-	if first && g.cfg.Log != nil {
-		g.cfg.Log.Log(context.Background(), slog.LevelWarn, "the state of a sale is gone", "sale", id, "epoch", epoch, "why", reasons(why))
+	s.mu.Unlock()
+	if first {
+		s.log.Warn("the state of a sale is gone", "sale", id, "epoch", epoch, "why", reasons(why))
 	}
-	return g.staleError(doing, id, epoch, why)
+	return staleError(doing, id, epoch, why)
 }
 
-func (g *Inventory) staleError(doing, id string, epoch int64, why string) error {
+// watched returns the sales to check, and removes those without recent calls.
+func (s *knownStates) watched() map[string]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sales := map[string]int64{}
+	for id, k := range s.bySale {
+		switch {
+		case time.Since(k.asked) > kept:
+			delete(s.bySale, id)
+		case !k.stale:
+			sales[id] = k.epoch
+		}
+	}
+	return sales
+}
+
+func staleError(doing, id string, epoch int64, why string) error {
 	return fmt.Errorf("redisinventory: %s: sale %.64q, epoch %d: %w: %s", doing, id, epoch, sale.ErrStale, reasons(why))
 }
 
@@ -114,7 +155,7 @@ func (g *Inventory) damaged(ctx context.Context, doing, id string, epoch int64, 
 
 // forsake closes a state that cannot be parsed.
 func (g *Inventory) forsake(ctx context.Context, id string, epoch int64) {
-	g.stale("check", id, epoch, "damaged")
+	g.states.lost("check", id, epoch, "damaged")
 	// If this fails, the next call finds the same corruption.
 	_ = g.Close(context.WithoutCancel(ctx), id, epoch)
 }
@@ -139,7 +180,7 @@ func (g *Inventory) watch(ctx context.Context) {
 		last = time.Now()
 		var wg sync.WaitGroup
 		slots := make(chan struct{}, 16)
-		for id, epoch := range g.watched() {
+		for id, epoch := range g.states.watched() {
 			slots <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-slots }()
@@ -150,29 +191,13 @@ func (g *Inventory) watch(ctx context.Context) {
 	}
 }
 
-// watched returns the sales to check, and removes those without recent calls.
-func (g *Inventory) watched() map[string]int64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	sales := map[string]int64{}
-	for id, k := range g.known {
-		switch {
-		case time.Since(k.asked) > kept:
-			delete(g.known, id)
-		case !k.stale:
-			sales[id] = k.epoch
-		}
-	}
-	return sales
-}
-
 // compare checks the server of a sale. It does not count as a call about the sale.
 func (g *Inventory) compare(ctx context.Context, id string, epoch int64) {
-	words, err := g.call(ctx, &g.scripts.count, g.parts(id), []string{itoa(epoch), g.clock(), "0"})
+	words, err := g.call(ctx, &g.scripts.count, g.states.parts(id), []string{itoa(epoch), g.clock(), "0"})
 	switch {
 	case errors.Is(err, errDamaged):
 		g.forsake(ctx, id, epoch)
 	case err == nil && words[0] == "stale" && len(words) == 2:
-		g.stale("watch", id, epoch, words[1])
+		g.states.lost("watch", id, epoch, words[1])
 	}
 }

@@ -32,8 +32,8 @@ func (g *Inventory) Open(ctx context.Context, o sale.InitialState) error {
 	if o.Sale.Stock > 1<<53 || epoch > 1<<53 || o.Sale.StartsAt.UnixMilli() < 0 {
 		return fmt.Errorf("redisinventory: open: stock %d, epoch %d, start %v, want at most 2^53, and a start after 1970: %w", o.Sale.Stock, epoch, o.Sale.StartsAt, sale.ErrInvalid)
 	}
-	keys := g.parts(id)
-	words, err := g.call(ctx, &g.scripts.begin, keys, []string{itoa(epoch), g.clock(), itoa(g.seen(id))})
+	keys := g.states.parts(id)
+	words, err := g.call(ctx, &g.scripts.begin, keys, []string{itoa(epoch), g.clock(), itoa(g.states.seen(id))})
 	if err != nil {
 		if errors.Is(err, errDamaged) {
 			g.forsake(ctx, id, epoch)
@@ -42,7 +42,7 @@ func (g *Inventory) Open(ctx context.Context, o sale.InitialState) error {
 	}
 	switch {
 	case words[0] == "stale" && len(words) == 2:
-		return g.stale("open", id, epoch, words[1])
+		return g.states.lost("open", id, epoch, words[1])
 	case words[0] == "here":
 		return g.finished(id, epoch, words)
 	case words[0] != "ok" || len(words) != 5:
@@ -61,7 +61,7 @@ func (g *Inventory) Open(ctx context.Context, o sale.InitialState) error {
 	}
 	s := &o.Sale
 	words, err = g.call(ctx, &g.scripts.open, append(keys, fresh...), []string{
-		itoa(epoch), g.clock(), itoa(g.seen(id)), server, itoa(keeping.Milliseconds()),
+		itoa(epoch), g.clock(), itoa(g.states.seen(id)), server, itoa(keeping.Milliseconds()),
 		strconv.Itoa(len(o.Reserved) + len(o.Pending)), strconv.Itoa(len(o.Pending)), group(epoch),
 		flag(s.State == sale.Paused), itoa(s.Stock),
 		itoa(s.StartsAt.UnixMilli()), itoa(s.EndsAt.UnixMilli()), itoa(s.Lobby.Milliseconds()),
@@ -71,7 +71,7 @@ func (g *Inventory) Open(ctx context.Context, o sale.InitialState) error {
 	case err != nil:
 		return err
 	case words[0] == "stale" && len(words) == 2:
-		return g.stale("open", id, epoch, words[1])
+		return g.states.lost("open", id, epoch, words[1])
 	case words[0] == "unread" && len(words) == 2:
 		return fmt.Errorf("redisinventory: open: sale %q, epoch %d: %s entries are in the stream of an earlier epoch, want none: %w", id, epoch, words[1], sale.ErrConflict)
 	case words[0] == "moved":
@@ -89,7 +89,7 @@ func (g *Inventory) finished(id string, epoch int64, words []string) error {
 	if err != nil {
 		return g.failed("open", err)
 	}
-	g.opened(id, epoch, now[0])
+	g.states.opened(id, epoch, now[0])
 	return nil
 }
 
@@ -126,24 +126,14 @@ func (g *Inventory) build(ctx context.Context, o *sale.InitialState, server stri
 	return nil
 }
 
-// seen returns the latest time that this process knows of a sale.
-func (g *Inventory) seen(id string) int64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if k := g.known[id]; k != nil {
-		return k.seen
-	}
-	return 0
-}
-
 // Close implements sale.Inventory.
 func (g *Inventory) Close(ctx context.Context, id string, epoch int64) error {
 	if !possible(id, epoch) {
 		return nil
 	}
-	_, err := g.call(ctx, &g.scripts.close, g.parts(id), []string{itoa(epoch)})
+	_, err := g.call(ctx, &g.scripts.close, g.states.parts(id), []string{itoa(epoch)})
 	if err == nil {
-		g.stale("close", id, epoch, "closed")
+		g.states.lost("close", id, epoch, "closed")
 	}
 	return err
 }
@@ -151,20 +141,20 @@ func (g *Inventory) Close(ctx context.Context, id string, epoch int64) error {
 // Delete implements sale.Inventory.
 func (g *Inventory) Delete(ctx context.Context, id string, epoch int64) error {
 	if !possible(id, epoch) {
-		return g.staleError("drop", id, epoch, "none")
+		return staleError("drop", id, epoch, "none")
 	}
-	words, err := g.call(ctx, &g.scripts.drop, g.parts(id), []string{itoa(epoch)})
+	words, err := g.call(ctx, &g.scripts.drop, g.states.parts(id), []string{itoa(epoch)})
 	switch {
 	case err != nil:
 		return err
 	case words[0] == "stale" && len(words) == 2:
-		return g.stale("drop", id, epoch, words[1])
+		return g.states.lost("drop", id, epoch, words[1])
 	case len(words) != 3:
 		return g.failed("drop", errReply)
 	case words[2] != "0":
 		return fmt.Errorf("redisinventory: drop: sale %q, epoch %d: %s entries are in its stream, want none: %w", id, epoch, words[2], sale.ErrConflict)
 	}
-	g.forget(id)
+	g.states.forget(id)
 	return nil
 }
 

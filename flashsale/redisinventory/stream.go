@@ -27,9 +27,9 @@ func (g *Inventory) Next(ctx context.Context, id string, epoch int64, worker str
 		return nil, fmt.Errorf("redisinventory: next: worker is %.70q, max is %d and wait is %v, want 1 to 64 letters, digits, . _ -, 1 to 1,000, and 0 or more: %w", worker, max, wait, sale.ErrInvalid)
 	}
 	if !possible(id, epoch) {
-		return nil, g.staleError("next", id, epoch, "none")
+		return nil, staleError("next", id, epoch, "none")
 	}
-	keys := g.parts(id)
+	keys := g.states.parts(id)
 	stream := keys[6]
 	until := time.Now().Add(wait)
 	for {
@@ -63,7 +63,7 @@ func (g *Inventory) take(ctx context.Context, id string, epoch int64, keys []str
 		case err != nil:
 			return nil, err
 		case words[0] == "stale" && len(words) == 2:
-			return nil, g.staleError("next", id, epoch, words[1])
+			return nil, staleError("next", id, epoch, words[1])
 		case words[0] != "ok" || len(words)%4 != 3:
 			return nil, g.failed("next", errReply)
 		}
@@ -91,7 +91,7 @@ func (g *Inventory) block(ctx context.Context, id string, epoch int64, stream, w
 	case rueidis.IsRedisNil(err):
 		return nil, nil
 	case ok && (strings.HasPrefix(e.Error(), "NOGROUP") || strings.HasPrefix(e.Error(), "UNBLOCKED")):
-		return nil, g.staleError("next", id, epoch, "none")
+		return nil, staleError("next", id, epoch, "none")
 	case err != nil:
 		return nil, g.failed("next", err)
 	}
@@ -111,9 +111,9 @@ func (g *Inventory) Ack(ctx context.Context, id string, epoch int64, ids ...stri
 	// An ID with another format is not in the stream.
 	ids = slices.DeleteFunc(slices.Clone(ids), func(e string) bool { return !isEntry(e) })
 	if !possible(id, epoch) {
-		return g.staleError("done", id, epoch, "none")
+		return staleError("done", id, epoch, "none")
 	}
-	keys := g.parts(id)[6:]
+	keys := g.states.parts(id)[6:]
 	for first := true; first || len(ids) > 0; first = false {
 		n := min(len(ids), 1000)
 		words, err := g.call(ctx, &g.scripts.done, keys, append([]string{group(epoch)}, ids[:n]...))
@@ -121,7 +121,7 @@ func (g *Inventory) Ack(ctx context.Context, id string, epoch int64, ids ...stri
 			return err
 		}
 		if words[0] != "ok" {
-			return g.staleError("done", id, epoch, "none")
+			return staleError("done", id, epoch, "none")
 		}
 		ids = ids[n:]
 	}
