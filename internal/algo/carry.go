@@ -7,8 +7,10 @@ import "math/bits"
 type CarryMode uint8
 
 const (
+	// CarryUsage keeps what was used: see [Migrate].
+	CarryUsage CarryMode = iota
 	// CarryProportional keeps the share of the capacity that was left.
-	CarryProportional CarryMode = iota
+	CarryProportional
 	// CarryAsIs keeps the number of tokens left, up to the new capacity.
 	CarryAsIs
 	// CarryAdditive adds the growth of the capacity to the tokens left.
@@ -29,8 +31,11 @@ const (
 //	additive      min(b + max(0, B' − B), B')
 //	reset         B'
 //
-// A state that is as if never used becomes one that is as if never used.
+// For usage the state itself moves, as [Migrate] describes. A state that is as if never used becomes one that is as if never used.
 func Carry(mode CarryMode, from Rule, fs []int64, to Rule, ts []int64, now int64) []int64 {
+	if mode == CarryUsage {
+		return Migrate(from, fs, to, ts, now)
+	}
 	ts = grown(zero(ts), to.Words())
 	if from.Until(fs) <= now {
 		return ts

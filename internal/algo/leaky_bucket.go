@@ -83,8 +83,7 @@ func (b *LeakyBucket) Params(now int64) []int64 {
 func (b *LeakyBucket) Do(s []int64, a Ask) ([]int64, Result) {
 	s = grown(s, tokenBucketWords)
 	us, rem, r := b.Step(s[tatUs], s[tatRem], a)
-	s[tatUs], s[tatRem] = us, rem
-	return s, r
+	return stepped(s, us, rem, a.Now), r
 }
 
 // Step is [LeakyBucket.Do] on the pair itself, as [TokenBucket.Step] is.

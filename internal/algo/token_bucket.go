@@ -38,11 +38,13 @@ type TokenBucket struct {
 	spanUs, spanRem int64 // cost(burst)
 }
 
-// The state of a TokenBucket: its TAT.
+// The state of a TokenBucket: its TAT and, after [Migrate], what that rounded up, until
+// the bucket is full.
 const (
 	tatUs = iota
 	tatRem
 	tokenBucketWords
+	tatCredit = tokenBucketWords
 )
 
 // NewTokenBucket makes the rule of count tokens per period µs, of which at most
@@ -90,8 +92,16 @@ func (b *TokenBucket) Units() int64 { return b.e.k }
 func (b *TokenBucket) Do(s []int64, a Ask) ([]int64, Result) {
 	s = grown(s, tokenBucketWords)
 	us, rem, r := b.Step(s[tatUs], s[tatRem], a)
+	return stepped(s, us, rem, a.Now), r
+}
+
+// stepped returns s with a new TAT. A bucket that is or was full at now has no credit.
+func stepped(s []int64, us, rem, now int64) []int64 {
+	if len(s) > tokenBucketWords && (us == 0 || s[tatUs] < now && us > s[tatUs]) {
+		s[tatCredit] = 0
+	}
 	s[tatUs], s[tatRem] = us, rem
-	return s, r
+	return s
 }
 
 // Step is [TokenBucket.Do] on the pair itself, for a store that packs it into

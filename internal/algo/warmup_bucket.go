@@ -42,12 +42,14 @@ type WarmupBucket struct {
 	worstUs, worstRem int64 // what a Take(burst) costs a cold bucket
 }
 
-// The state of a WarmupBucket.
+// The state of a WarmupBucket and, after [Migrate], what that rounded up, until the next free
+// instant.
 const (
 	warmNextUs  = iota
 	warmNextRem // the next free instant
 	warmMissing // what is missing from cold, in units
 	warmupBucketWords
+	warmCredit = warmupBucketWords
 )
 
 // maxWarm is the longest warm-up in units, so that its square can be divided by
@@ -142,6 +144,9 @@ func (b *WarmupBucket) Do(s []int64, a Ask) ([]int64, Result) {
 		return s, r
 	case r.Reset == 0:
 		return zero(s), r
+	}
+	if len(s) > warmupBucketWords && s[warmNextUs] < a.Now {
+		s[warmCredit] = 0
 	}
 	s[warmNextUs], s[warmNextRem], s[warmMissing] = a.Now+d, dr, m
 	return s, r
