@@ -127,12 +127,12 @@ func ExampleLimitFunc() {
 	d, _ = lim.Take(ctx, "other", 1) // not in the table: the limit of New
 	fmt.Println(d.Limit, d.Remaining)
 	plans["acme"] = weir.MustLimit("200/h")
-	d, _ = lim.Peek(ctx, "acme", 1) // the key keeps its share of the capacity
+	d, _ = lim.Peek(ctx, "acme", 1) // what was used stays used
 	fmt.Println(d.Limit, d.Remaining)
 	// Output:
 	// 100/h burst 100 40
 	// 10/h burst 10 9
-	// 200/h burst 200 80
+	// 200/h burst 200 140
 }
 
 func ExampleLimiter_Reserve() {

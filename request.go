@@ -71,12 +71,17 @@ type Request struct {
 	Carry Carry
 }
 
-// A Carry selects how many tokens a key has after its limit changed.
+// A Carry selects what a key keeps after its limit changed: what it used, or a number of
+// tokens left.
 type Carry uint8
 
 const (
+	// CarryUsage keeps what was used: the state itself moves, with the instants and the
+	// reservations in it. No wait grows when a limit is raised, and every token that
+	// counted still counts when it is lowered.
+	CarryUsage Carry = iota
 	// CarryProportional keeps the share of the capacity that was left.
-	CarryProportional Carry = iota
+	CarryProportional
 	// CarryAsIs keeps the number of tokens left, up to the new capacity.
 	CarryAsIs
 	// CarryAdditive adds the growth of the capacity to the tokens left.

@@ -70,7 +70,7 @@ func TestTwinCarry(t *testing.T) {
 		fs, _ := from.Do(nil, algo.Ask{Op: algo.Charge, Now: now, N: n})
 		// Send a request under the new one, later.
 		now += rnd.Int64N(from.Horizon() + 2)
-		mode := algo.CarryMode(rnd.IntN(4))
+		mode := algo.CarryMode(rnd.IntN(5))
 		ask := algo.Ask{Op: algo.Op(rnd.IntN(4)), Now: now, N: 1 + rnd.Int64N(to.Capacity())}
 		rest, err := json.Marshal([]int64{0, 0, 0, 0, 0, int64(mode), to.Capacity(), 2, 5, 3, from.Capacity()})
 		if err != nil {

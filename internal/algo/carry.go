@@ -1,6 +1,9 @@
 package algo
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // A CarryMode selects how many tokens a key has after its limit changed. Its values are
 // those of weir.Carry.
@@ -34,7 +37,7 @@ const (
 // For usage the state itself moves, as [Migrate] describes. A state that is as if never used becomes one that is as if never used.
 func Carry(mode CarryMode, from Rule, fs []int64, to Rule, ts []int64, now int64) []int64 {
 	if mode == CarryUsage {
-		return Migrate(from, fs, to, ts, now)
+		return withoutCredit(to, Migrate(from, fs, to, ts, now))
 	}
 	ts = grown(zero(ts), to.Words())
 	if from.Until(fs) <= now {
@@ -52,6 +55,25 @@ func Carry(mode CarryMode, from Rule, fs []int64, to Rule, ts []int64, now int64
 		ts, _ = to.Do(ts, Ask{Op: Charge, Now: now, N: owed})
 	}
 	return ts
+}
+
+// withoutCredit returns s without what Migrate rounded up: one change is worth no word of
+// its own.
+func withoutCredit(r Rule, s []int64) []int64 {
+	return s[:min(len(s), creditAt(r))]
+}
+
+// creditAt returns the index of the credit in a state of r, or a larger one if it has none.
+func creditAt(r Rule) int {
+	switch b := r.(type) {
+	case *TokenBucket, *LeakyBucket:
+		return tatCredit
+	case *WarmupBucket:
+		return warmCredit
+	case *Primed:
+		return primedInner + creditAt(b.inner)
+	}
+	return math.MaxInt - primedInner
 }
 
 // carried returns how many of b tokens of a capacity are left under another.

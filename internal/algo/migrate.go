@@ -3,8 +3,8 @@ package algo
 import "math/bits"
 
 // Migrate returns the state under the rule to, at now, of a key whose state under the rule
-// from is fs. What was used stays used: the new state owes what the old one owes. It writes
-// into ts, whose content does not matter, and returns it; fs keeps its words.
+// from is fs. The new state owes what the old one owes. Migrate writes into ts, whose content
+// does not matter, and returns it; fs keeps its words.
 //
 //	token and leaky bucket   the same tokens and fraction of a token, at the new rate
 //	bucket by interval       the same tokens missing, in the same period
@@ -14,18 +14,21 @@ import "math/bits"
 //	sliding window, log      the same segments or entries
 //	concurrency              the same slots
 //
-// If only a count or a burst changed, this holds: after a raise no wait is longer than before,
-// and after a lower every token that counted still counts. A change there and back restores
-// the state, but for a rounding against the caller that does not add up ([TokenBucket] keeps
-// what it rounded), except in a warm-up, whose share loses less than 1 µs.
+// If only a count or a burst changes, no wait is longer after a raise, and after a lower every
+// token that counted still counts. A change there and back restores the state, except for
+// rounding against the caller. Rounding does not add up, because a state of a bucket keeps what
+// it rounded up, as a credit. Only the share of a warm-up loses up to 1 µs for each change.
 //
-// A period or segments that changed keep what the new rule can express: the end of a fixed
-// window that is not later, a new period of an interval, and tokens of a segment at its end.
+// If a period or segments change, the state keeps what the new rule can express. A fixed
+// window does not end later, an interval begins a period, and a segment counts from its end.
 // Between two algorithms the used tokens, rounded up, are charged to a new state.
 func Migrate(from Rule, fs []int64, to Rule, ts []int64, now int64) []int64 {
 	ts = zero(ts)
 	if from.Until(fs) <= now {
 		return grown(ts, to.Words())
+	}
+	if SameState(from, to) {
+		return append(ts[:0], fs...)
 	}
 	if p, ok := from.(*Primed); ok {
 		from, fs = p.inner, fs[primedInner:]
@@ -59,7 +62,7 @@ func SameState(a, b Rule) bool {
 	switch x := a.(type) {
 	case *Primed:
 		y, ok := b.(*Primed)
-		return ok && x.horizon == y.horizon && SameState(x.inner, y.inner)
+		return ok && x.idle == y.idle && SameState(x.inner, y.inner)
 	case *IntervalBucket:
 		y, ok := b.(*IntervalBucket)
 		return ok && *x == *y
@@ -76,8 +79,8 @@ func SameState(a, b Rule) bool {
 		y, ok := b.(*SlidingWindow)
 		return ok && x.length == y.length && x.ring == y.ring && x.most == y.most
 	case *SlidingLog:
-		_, ok := b.(*SlidingLog)
-		return ok
+		y, ok := b.(*SlidingLog)
+		return ok && x.period == y.period
 	case *Concurrency:
 		_, ok := b.(*Concurrency)
 		return ok
@@ -123,6 +126,10 @@ func migrated(from Rule, fs []int64, to Rule, ts []int64, now int64) ([]int64, b
 	case *SlidingWindow:
 		if t, ok := to.(*SlidingWindow); ok {
 			return f.migrate(fs, t, ts, now), true
+		}
+	case *SlidingLog:
+		if _, ok := to.(*SlidingLog); ok {
+			return f.migrate(fs, ts, now), true
 		}
 	}
 	return ts, false
@@ -234,8 +241,8 @@ func (b *WarmupBucket) migrate(fs []int64, to *WarmupBucket, ts []int64, now int
 	return ts
 }
 
-// migrate drains at the old rate until now. What has drained of the next thousandth counts for
-// the caller if the rate rises, so that no wait grows, and otherwise against it.
+// migrate drains at the old rate until now. If the rate rises, a part of a thousandth is rounded
+// for the caller, so that no wait grows, and otherwise against it.
 func (b *LimitReq) migrate(fs []int64, to *LimitReq, ts []int64, now int64) []int64 {
 	last, backlog := fs[reqLast], fs[reqBacklog]
 	if ms := max(1, now/1000) - last; ms > 0 {
@@ -260,10 +267,13 @@ func (w *SlidingWindow) migrate(fs []int64, to *SlidingWindow, ts []int64, now i
 		}
 		return max((newest-i)*w.length, min(now, (newest-i+1)*w.length-1)) / to.length
 	}
-	first := at(0)
+	first, current := at(0), max(newest, now/w.length)
 	ts[newestSegment] = first + 1
 	used := false
 	for i, c := range fs[segmentCounts:w.Words()] {
+		if current-newest+int64(i) >= int64(w.ring) {
+			break // it counts no longer
+		}
 		if back := first - at(int64(i)); back < int64(to.ring) {
 			counts := ts[segmentCounts:to.Words()]
 			counts[back] = saturated(counts[back], min(c, to.most), to.most)
@@ -272,6 +282,17 @@ func (w *SlidingWindow) migrate(fs []int64, to *SlidingWindow, ts []int64, now i
 	}
 	if !used {
 		return zero(ts)
+	}
+	return ts
+}
+
+// migrate keeps the entries that still count.
+func (l *SlidingLog) migrate(fs, ts []int64, now int64) []int64 {
+	from := bisect(fs, 0, entryAt, max(now, fs[len(fs)-entryWords])-l.period+1)
+	gone := totalBefore(fs, from)
+	ts = append(ts[:0], fs[from:]...)
+	for i := entryTotal; i < len(ts); i += entryWords {
+		ts[i] -= gone
 	}
 	return ts
 }

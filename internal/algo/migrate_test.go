@@ -153,8 +153,8 @@ func TestManyChangesLoseNothing(t *testing.T) {
 }
 
 // TestBucketChangesAgainstModel changes the limit of a bucket before every request, and compares
-// what is owed with exact fractions: after ten thousand changes it is not less, and more by at
-// most one unit of time.
+// the debt with exact fractions. After ten thousand changes it is not less, and more by at most
+// one unit of time.
 func TestBucketChangesAgainstModel(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 2))
 	for range 10 {

@@ -64,14 +64,53 @@ end
 local function rule_at(i)
   local r = cache[i]
   if not r then
-    local packed = ARGV[i + 1]
+    local at = math.abs(i)
+    local packed = ARGV[at + 1]
     local p = { unpack('<' .. string.rep('i8', #packed / 8), packed) }
     local c = #p
-    r = { p = p, twin = file(ARGV[i]), refill = p[c - 1] }
+    r = { name = ARGV[at], p = p, twin = file(ARGV[at]), refill = p[c - 1], text = i < 0 and ARGV[at + 2] or nil }
     p[c], p[c - 1] = nil, nil
     cache[i] = r
   end
   return r
+end
+
+-- former returns the rule of a text that is stored with a state.
+local function former(text)
+  local r = cache[text]
+  if not r then
+    local name, numbers = string.match(text, '^(%S+) (.+)$')
+    local p = {}
+    for n in string.gmatch(numbers, '[^,]+') do p[#p + 1] = n + 0 end
+    r = { name = name, p = p, twin = file(name), refill = p[#p], text = text }
+    p[#p] = nil
+    cache[text] = r
+  end
+  return r
+end
+
+-- migrate brings a named state under another rule. prepare keeps that, unless the request only
+-- reads.
+local function migrate(st, r)
+  st.s = file('migrate').migrate(st, st.s, r, st.now)
+  st.name, st.twin, st.p, st.text, st.migrated = r.name, r.twin, r.p, r.text, true
+  if st.dirty then
+    local _
+    _, _, _, _, st.reset = st.twin.decide(st.s, st.p, PEEK, st.now, 0, 0, 0, 0)
+  end
+end
+
+-- read returns the stored text of a state or an error, and whether it is the head of a log. A
+-- named state may be stored as another algorithm stores it.
+local function read(key, r)
+  local log = r.twin.load
+  local v
+  if log then v = log(key) else v = attempt('GET', key) end
+  if r.text and type(v) == 'table' and string.find(v.err, 'WRONGTYPE', 1, true) then
+    if log then return attempt('GET', key), false end
+    return file('sliding_log').load(key), true
+  end
+  return v, log
 end
 
 -- open returns the state at KEYS[key] under the rule at ARGV[rule], at the instant of this
@@ -79,12 +118,12 @@ end
 local function open(key, rule, reservations)
   local st, r = states[key], rule_at(rule)
   if st then
+    if r.text ~= st.text then migrate(st, r) end
     st.p = r.p -- limits that share a state may differ in their params
     return st
   end
-  local load = r.twin.load
-  local v, s, last = nil, nil, 0
-  if load then v = load(KEYS[key]) else v = attempt('GET', KEYS[key]) end
+  local v, log = read(KEYS[key], r)
+  local s, last = nil, 0
   if not v then
     s = {}
   elseif type(v) == 'table' then
@@ -93,11 +132,17 @@ local function open(key, rule, reservations)
     local fine
     fine, s = pcall(decode, v)
     if not fine or type(s) ~= 'table' then return nil, BAD_STATE end
-    if load then s.key, s.head = KEYS[key], v end
+    if log then s.key, s.head = KEYS[key], v end
   end
   local due, far
+  local was = r
   if v then
     local c = #s
+    local text = s[c]
+    if type(text) == 'string' then
+      if text ~= r.text then was = former(text) end
+      s[c], c = nil, c - 1
+    end
     last, s[c] = s[c], nil
     if type(last) == 'table' then
       due, far, last, s[c - 1] = last[1], last[2], s[c - 1], nil
@@ -105,13 +150,17 @@ local function open(key, rule, reservations)
     if type(last) ~= 'number' then return nil, BAD_STATE end
   end
   -- All common fields at once: adding one later would resize the table.
-  st = { key = key, p = r.p, twin = r.twin, s = s, now = clock, reset = 0, exists = v, last = last, dirty = false }
+  st = {
+    key = key, name = was.name, p = was.p, twin = was.twin, text = was.text, s = s, now = clock, reset = 0,
+    exists = v, last = last, dirty = false,
+  }
   if due then
     if reservations == 0 then return nil, 3 end -- they expire together with the state
     st.due, st.far = due, far
     file('reservations').use(st, reservations)
   end
-  if clock < last or due then guard(st, r.refill, reservations) end
+  if clock < last or due then guard(st, was.refill, reservations) end
+  if was ~= r then migrate(st, r) end
   states[key] = st
   return st
 end
@@ -121,12 +170,18 @@ end
 local function prepare(key, rule, verb, n, more)
   local primes = rule_at(rule).twin.primes
   primes = primes and n > 0
-  if verb == PEEK or verb >= COMMIT or not primes and more == 0 then return end
+  if verb == PEEK or verb >= COMMIT or not primes and more == 0 and rule > 0 then return end
   local x = more ~= 0 and rest(more) or nil
-  if not primes and not x[8] then return end
+  if not primes and rule > 0 and not x[8] then return end
   local st = open(key, rule, x and x[1] or 0)
   if not st then return end -- answer returns the same error
-  if x and x[8] and (n > 0 or verb > PEEK) then file('reservations').carry(st, x, open) end
+  if n > 0 or verb > PEEK then
+    if x and x[8] then file('reservations').carry(st, x, open) end
+    if st.migrated then
+      local _, _, _, _, reset = st.twin.decide(st.s, st.p, PEEK, st.now, 0, 0, 0, 0)
+      st.dirty, st.reset = true, reset
+    end
+  end
   if primes then
     local _, _, _, _, reset = st.twin.decide(st.s, st.p, PEEK, st.now, 0, 0, 0, 0)
     if reset == 0 then
@@ -150,13 +205,17 @@ local function answer(key, rule, verb, n, more)
 end
 
 -- text returns the stored form of a state.
-local function text(s, last, due, far)
+local function text(s, last, due, far, rule)
   local c = #s
-  if c == 2 and not due then return format('[%d,%d,%d]', s[1], s[2], last) end
+  if c == 2 and not due then
+    if rule then return format('[%d,%d,%d,"%s"]', s[1], s[2], last, rule) end
+    return format('[%d,%d,%d]', s[1], s[2], last)
+  end
   local out = {}
   for i = 1, c do out[i] = format('%d', s[i]) end
   out[c + 1] = format('%d', last)
   if due then out[c + 2] = format('[%d,%d]', due, far) end
+  if rule then out[#out + 1] = '"' .. rule .. '"' end
   return '[' .. table.concat(out, ',') .. ']'
 end
 
@@ -169,7 +228,7 @@ local function write(st)
   if st.h then file('reservations').write(st, ttl) end
   if live > 0 then
     local s = st.reset > 0 and st.s or {}
-    local v = text(s, now, st.due, st.far)
+    local v = text(s, now, st.due, st.far, st.text)
     if st.twin.save then st.twin.save(KEYS[st.key], s, v, ttl) else call('SET', KEYS[st.key], v, 'PX', ttl) end
   elseif st.exists then
     call('DEL', KEYS[st.key])
@@ -189,7 +248,7 @@ local function run(now, extra, mode)
   end
   for i = 1, (#packed - 24) / 40 do
     local key, rule, verb, n, more = unpack('<i8i8i8i8i8', packed, i * 40 - 15)
-    if mode == 0 and more ~= 0 then prepare(key, rule, verb, n, more) end
+    if mode == 0 and (more ~= 0 or rule < 0) then prepare(key, rule, verb, n, more) end
     local code, granted, balance, retry, reset, delay, at = answer(key, rule, verb, n, more)
     if code ~= 1 and code ~= 4 then
       fits = false

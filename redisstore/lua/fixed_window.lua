@@ -9,10 +9,23 @@ local floor = math.floor
 -- window returns the bounds of the calendar window of an instant. An instant outside of
 -- the listed windows is an error.
 local function window(p, t)
+  if #p == 2 then return t + 1, t + 1 end -- a former limit, whose windows are not listed
   for i = 4, #p do
     if p[i - 1] <= t and t < p[i] then return p[i - 1], p[i] end
   end
   error(string.format('weir: clock: got %d, want an instant of the calendar windows from %d to %d', t, p[3], p[#p]), 0)
+end
+
+-- end_of returns the end of a window that begins now.
+local function end_of(p, now)
+  local period = p[2]
+  if period == 0 then
+    local _, stop = window(p, now)
+    return stop
+  elseif p[3] == 1 then
+    return (floor(now / period) + 1) * period
+  end
+  return now + period
 end
 
 local function decide(s, p, op, now, n, at)
@@ -38,15 +51,7 @@ local function decide(s, p, op, now, n, at)
   if not ok then
     retry = op ~= TAKE_UP_TO and n > count and NEVER or stop - now
   elseif granted > 0 then
-    if stop > 0 then
-    elseif period == 0 then
-      local _
-      _, stop = window(p, now)
-    elseif p[3] == 1 then
-      stop = (floor(now / period) + 1) * period
-    else
-      stop = now + period
-    end
+    if stop == 0 then stop = end_of(p, now) end
     used = used + granted
     if used > 2 * MAX_COUNT then used = 2 * MAX_COUNT end
   end
@@ -61,4 +66,4 @@ local function shift(s, p, d)
   if s[1] and s[1] > 0 then s[1] = math.max(1, s[1] - d) end
 end
 
-return { decide = decide, shift = shift }
+return { decide = decide, shift = shift, stop = end_of }

@@ -1,6 +1,6 @@
 -- Twin of internal/algo/leaky_bucket.go, where the idea and the formula are.
 --
--- State: s[1] µs and s[2] units of the TAT.
+-- State: that of token_bucket.
 -- Params: those of token_bucket, with burst + 1 for its burst; then p[8] 1 for a
 -- queue or 0, p[9] µs and p[10] units of (1 + free)·T.
 

@@ -9,7 +9,9 @@
 --           then five for each request:
 --             key      index in KEYS of its state
 --             rule     index in ARGV of its rule: the name; the params and, last,
---                      the refill time follow in ARGV[rule + 1], packed likewise
+--                      the refill time follow in ARGV[rule + 1], packed likewise. It
+--                      is negative for a named state: ARGV[2 - rule] is then the rule's
+--                      text, NAME PARAM,PARAM,…, which is stored with the state
 --             verb, n  weir.Verb and tokens
 --             more     index in ARGV of the rest (see reservations.lua), or 0
 -- returns   for each request "!" and its error, or seven numbers, packed likewise:
@@ -20,11 +22,13 @@
 --
 -- A state is the text [word,word,…,last] or, while the key has reservations,
 -- [word,word,…,last,[due,far]]: last is the latest instant at which it was written,
--- due and far are the first and the last deadline of its reservations.
+-- due and far are the first and the last deadline of its reservations. A named state
+-- ends with the text of the rule that wrote it, in quotes. If a request comes under
+-- another rule, the state is migrated first (migrate.lua).
 --
 -- The script writes after all decisions. It writes nothing for a request that is
--- denied or takes 0 tokens, except state that precedes the decision: a state carried
--- over from an older limit, the first use of a key (primed.lua), and reservations
+-- denied or takes 0 tokens, except state that precedes the decision: a state migrated or
+-- carried over from an older limit, the first use of a key (primed.lua), and reservations
 -- that expired (reservations.lua).
 
 local clock, slack, mode, key, rule, verb, n, more = struct.unpack('<i8i8i8i8i8i8i8i8', ARGV[1])
@@ -34,7 +38,7 @@ if clock == 0 then
 end
 
 if #ARGV[1] == 64 and more == 0 and verb < RESET and mode < 2 then
-  local twin = use(ARGV[2])
+  local twin, rule_text = use(ARGV[2]), ARGV[4]
   -- A twin that loads its own state takes the general path.
   local v, s, last = twin.load and {} or redis.pcall('GET', KEYS[1]), nil, 0
   if not v then
@@ -44,6 +48,10 @@ if #ARGV[1] == 64 and more == 0 and verb < RESET and mode < 2 then
     fine, s = pcall(cjson.decode, v)
     if fine and type(s) == 'table' then
       local c = #s
+      if rule_text then
+        if s[c] == rule_text then s[c] = nil else s[c] = {} end -- another rule: the general path
+        c = #s
+      end
       last, s[c] = s[c], nil
       if type(last) ~= 'number' then s = nil end
     else
@@ -62,10 +70,10 @@ if #ARGV[1] == 64 and more == 0 and verb < RESET and mode < 2 then
     if keep or ok and n > 0 and verb ~= PEEK then
       if reset > 0 then
         local text
-        if #s == 2 then
+        if #s == 2 and not rule_text then
           text = string.format('[%d,%d,%d]', s[1], s[2], clock)
         else
-          text = use('call').text(s, clock)
+          text = use('call').text(s, clock, nil, nil, rule_text)
         end
         redis.call('SET', KEYS[1], text, 'PX', string.format('%d', (reset + 999) / 1000 + 1 + slack))
       elseif v then

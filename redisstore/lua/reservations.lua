@@ -19,7 +19,7 @@
 
 local call, format, floor = redis.call, string.format, math.floor
 local N, AT, DEADLINE, ACTUAL, HIGH = 1, 2, 3, 4, 5
-local PROPORTIONAL, AS_IS, ADDITIVE = 0, 1, 2
+local USAGE, PROPORTIONAL, AS_IS, ADDITIVE = 0, 1, 2, 3
 
 local function rest(more) return cjson.decode(ARGV[more]) end
 
@@ -217,6 +217,18 @@ local function left(carry, b, old, new)
   return new
 end
 
+-- moved returns the state old under the rule of st, with entries of its own.
+local function moved(st, old)
+  if old.twin.detach then old.twin.detach(old.s) end
+  local m = use('migrate')
+  local s = m.migrate(old, old.s, st, st.now)
+  if s == old.s then
+    s = {}
+    for i, v in pairs(old.s) do s[i] = type(v) == 'table' and { unpack(v) } or v end
+  end
+  return m.without_credit(st.name, s)
+end
+
 -- carried makes st, if it is that of an unused key, from the state of the first older limit
 -- that has one. It returns that older state, which the caller clears, and the index of its
 -- reservations; or nil, nil and an error.
@@ -229,9 +241,11 @@ local function carried(st, x, open)
     if not old then return nil, nil, err end
     local _, _, balance, _, live = look(old, 0)
     if live > 0 then
-      st.s = {}
       local owed = math.min(x[7] - left(x[6], balance, x[i + 3], x[7]), MAX_INSTANT)
-      if st.twin.carried then
+      st.s = {}
+      if x[6] == USAGE then
+        st.s = moved(st, old)
+      elseif st.twin.carried then
         st.twin.carried(st.s, st.p, st.now, owed)
       elseif owed > 0 then
         st.twin.decide(st.s, st.p, CHARGE, st.now, owed, 0, 0, 0)
@@ -242,13 +256,39 @@ local function carried(st, x, open)
   return nil
 end
 
--- carry carries a state over and marks both states as changed.
+-- carry carries a state and its reservations over, and marks both states as changed.
 local function carry(st, x, open)
   local old, reservations = carried(st, x, open)
   if not old then return end
+  if old.due then
+    use_reservations(st, x[1])
+    for _, id in ipairs(call('ZRANGE', KEYS[old.h + 1], '0', '-1')) do
+      st.reservations[id] = find(old, id) or nil
+    end
+    for id, r in pairs(old.reservations) do
+      if r then st.reservations[id] = r end
+    end
+    st.due, st.far = old.due, old.far
+  end
   clear(old, reservations)
   local _, _, _, _, reset = look(st, 0)
   st.dirty, st.reset = true, reset
+end
+
+-- holder returns the state that has the reservation or slot of a request: st, or that of an
+-- older limit.
+local function holder(st, x, open)
+  local function has(state, reservations)
+    if x[4] ~= 0 then return state.twin.has and state.twin.has(state.s, state.p, state.now, x[4]) end
+    use_reservations(state, reservations)
+    return find(state, ARGV[x[5]])
+  end
+  if has(st, x[1]) then return st end
+  for i = 8, #x, 4 do
+    local old = x[i] ~= st.key and open(x[i], x[i + 1], x[i + 2])
+    if old and has(old, x[i + 2]) then return old end
+  end
+  return st
 end
 
 -- answer decides one request. A request that changes nothing sees the state that a
@@ -257,6 +297,7 @@ local function answer(st, verb, n, x, open)
   local before, old, err, _ = st.s, nil, nil, nil
   if x[8] and (verb == PEEK or n == 0 and verb < PEEK) then old, _, err = carried(st, x, open) end
   if err then return err, 0, 0, 0, 0, 0, st.now end
+  if x[8] and verb >= COMMIT then st = holder(st, x, open) end
   local code, granted, balance, retry, reset, delay, now = apply(st, verb, n, x)
   if old then st.s = before end
   return code, granted, balance, retry, reset, delay, now

@@ -78,6 +78,18 @@ local function pull(s, from)
   if s.key and (not s.cut or from < s.cut) then s.cut = from end
 end
 
+-- detach moves every entry into the tail, for another key.
+local function detach(s)
+  pull(s, 1)
+  s.key, s.head, s.cut = nil, nil, nil
+end
+
+-- keep moves the entries from an instant on into the tail; no others count.
+local function keep(s, from)
+  pull(s, from)
+  s.cut = 1
+end
+
 -- clear empties the log.
 local function clear(s)
   s[1], s[2], s.tail, s.cut = nil, nil, {}, 1
@@ -236,4 +248,4 @@ local function save(key, s, head, ttl)
   call('PEXPIRE', key, ttl)
 end
 
-return { decide = decide, shift = shift, load = load, save = save }
+return { decide = decide, shift = shift, load = load, save = save, detach = detach, keep = keep }

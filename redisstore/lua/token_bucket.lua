@@ -1,6 +1,6 @@
 -- Twin of internal/algo/token_bucket.go, where the idea and the formula are.
 --
--- State: s[1] µs and s[2] units of the TAT.
+-- State: s[1] µs and s[2] units of the TAT; s[3] what a migration rounded up, if anything.
 -- Params: k, T as µs and units, burst, cost(burst) as µs and units, most.
 --
 -- The arithmetic on pairs of emission.lua is inlined here: nearly every call runs it.
@@ -80,6 +80,7 @@ local function decide(s, p, op, now, n)
   end
   local reset = m > 0 and d + 1 or d
   if ok and op ~= PEEK then
+    if s[3] and (reset == 0 or s[1] < now) then s[3] = nil end
     if reset == 0 then s[1], s[2] = 0, 0 else s[1], s[2] = now + d, m end
   end
   return ok, granted, balance(p, span - d, span_rem - m), retry, reset, 0

@@ -1,7 +1,7 @@
 -- Twin of internal/algo/warmup_bucket.go, where the idea and the formula are.
 --
 -- State: s[1] µs and s[2] units of the next free instant, s[3] the units missing
--- from cold.
+-- from cold; s[4] what a migration rounded up, if anything.
 -- Params: k, T as µs and units, burst, most, the warm-up W in µs, and the cost of a Take
 -- of the burst from a cold bucket, as µs and units.
 --
@@ -119,6 +119,7 @@ local function decide(s, p, op, now, n)
   local until_us, until_rem = add(k, d, dr, us, m - us * k)
   local reset = until_rem > 0 and until_us + 1 or until_us
   if ok and op ~= PEEK then
+    if s[4] and (reset == 0 or s[1] < now) then s[4] = nil end
     if reset == 0 then
       s[1], s[2], s[3] = 0, 0, 0
     else

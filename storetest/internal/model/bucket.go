@@ -15,9 +15,10 @@ type bucket struct {
 	most                 int64 // a larger amount at once counts as this
 	token, full, rate    *big.Int
 
-	used  bool // false: full
-	level *big.Int
-	at    int64 // the instant of level
+	used   bool // false: full
+	level  *big.Int
+	at     int64    // the instant of level
+	credit *big.Int // what a change of limit rounded up
 }
 
 func newTokenBucket(c weir.TokenBucket) State {
@@ -38,6 +39,7 @@ func newTokenBucket(c weir.TokenBucket) State {
 
 func newBucket(count, period, burst int64) *bucket {
 	b := &bucket{count: count, period: period, burst: burst, most: mostAtOnce(count, period)}
+	b.credit = new(big.Int)
 	b.token, b.rate, b.full = big.NewInt(period), big.NewInt(count), mul(burst, period)
 	return b
 }
@@ -102,9 +104,22 @@ func (b *bucket) Do(a algo.Ask) algo.Result {
 	r.Balance = max(-algo.MaxCount, min(floorDiv(level, b.token), algo.MaxCount))
 	r.Reset = ceilDiv(new(big.Int).Sub(b.full, level), b.rate)
 	if r.OK && a.Op != algo.Peek {
+		if r.Reset == 0 || b.overflows(a.Now) {
+			b.credit = new(big.Int)
+		}
 		b.used, b.level, b.at = r.Reset > 0, level, a.Now
 	}
 	return r
+}
+
+// overflows reports whether the bucket was full before the µs now.
+func (b *bucket) overflows(now int64) bool {
+	if !b.used {
+		return true
+	}
+	l := mul(now-b.at, b.count)
+	l.Add(l, b.level).Sub(l, b.full)
+	return l.Sign() > 0
 }
 
 func (b *bucket) Until() int64 {

@@ -24,6 +24,11 @@ func (m *Model) carry(e *entry, r weir.Request, now int64) (undo func()) {
 		n := name{r.Key, limit.Spec().State}
 		before := e.state.Clone()
 		delete(m.keys, n)
+		if r.Carry == weir.CarryUsage {
+			e.state = migrated(old.state.Clone(), limit.Capacity(), r.Limit, now)
+			withoutCredit(e.state)
+			return func() { m.keys[n], e.state = old, before }
+		}
 		left := carried(r.Carry, old.peek(now).Balance, limit.Capacity(), r.Limit.Capacity())
 		owed := r.Limit.Capacity() - left
 		e.state = NewState(r.Limit)
@@ -35,6 +40,18 @@ func (m *Model) carry(e *entry, r weir.Request, now int64) (undo func()) {
 		return func() { m.keys[n], e.state = old, before }
 	}
 	return func() {}
+}
+
+// withoutCredit drops what a change of limit rounded up: one change is worth no word.
+func withoutCredit(s State) {
+	if p, ok := s.(*primed); ok {
+		s = p.inner
+	}
+	if b := bucketOf(s); b != nil {
+		b.credit = new(big.Int)
+	} else if w, ok := s.(*warmup); ok {
+		w.credit = new(big.Int)
+	}
 }
 
 // carried returns how many tokens are left under the new capacity, if b of the old one

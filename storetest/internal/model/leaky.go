@@ -40,26 +40,3 @@ func (l *leaky) Clone() State {
 	b := *l.bucket
 	return &leaky{&b, l.queue, l.free}
 }
-
-// leaking is a State that limits of one rate have in common: what has yet to drain.
-type leaking interface {
-	State
-	// under is the same under another limit of its rate.
-	under(weir.Limit) State
-}
-
-func (l *leaky) under(limit weir.Limit) State {
-	c := newLeaky(limit.Config().(weir.LeakyBucket)).(*leaky)
-	owed := new(big.Int)
-	if l.used {
-		owed.Sub(l.full, l.level)
-	}
-	c.used, c.at, c.level = l.used, l.at, owed.Sub(c.full, owed)
-	return c
-}
-
-func (x *nginx) under(limit weir.Limit) State {
-	c := newNginx(limit.Config().(weir.LeakyBucket)).(*nginx)
-	c.last, c.backlog = x.last, x.backlog
-	return c
-}

@@ -133,7 +133,7 @@ func (m *Model) entry(key string, limit weir.Limit, now int64) *entry {
 	}
 	e.expire(now)
 	if !e.limit.Equal(limit) {
-		e.limit, e.state = limit, e.state.(leaking).under(limit)
+		e.limit, e.state = limit, migrated(e.state, e.limit.Capacity(), limit, now)
 	}
 	return e
 }

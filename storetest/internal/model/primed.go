@@ -45,10 +45,13 @@ func (p *primed) Do(a algo.Ask) algo.Result {
 // first records the first use of a key at now.
 func (p *primed) first(now int64) { p.carried(now, p.missing) }
 
+// idle is the time for which a full key is not new.
+func (p *primed) idle() int64 { return max(day, p.inner.Horizon()) }
+
 // see keeps the key from being new until its bucket is full, and then for a day, or longer
 // if an empty bucket takes longer to fill.
 func (p *primed) see(now int64) {
-	p.seen = max(now, p.inner.Until()) + max(day, p.inner.Horizon())
+	p.seen = max(now, p.inner.Until()) + p.idle()
 }
 
 // carried makes the key one that is not new and owes so many tokens.

@@ -14,6 +14,7 @@ type warmup struct {
 	burst, most        int64
 	k, token, w, worst *big.Int // units in a µs; T; W; what the burst costs when cold
 
+	credit *big.Int // what a change of limit rounded up
 	used   bool     // false: cold, and nothing to pay
 	next   *big.Int // the next free instant
 	stored *big.Int // from 0 (warm) to W (cold)
@@ -22,7 +23,7 @@ type warmup struct {
 func newWarmup(c weir.TokenBucket) State {
 	period := c.Period.Microseconds()
 	g := new(big.Int).GCD(nil, nil, big.NewInt(c.Count), big.NewInt(period)).Int64()
-	b := &warmup{burst: c.Burst, most: mostAtOnce(c.Count, period)}
+	b := &warmup{burst: c.Burst, most: mostAtOnce(c.Count, period), credit: new(big.Int)}
 	b.k, b.token = big.NewInt(c.Count/g), big.NewInt(period/g)
 	b.w = new(big.Int).Mul(b.k, big.NewInt(c.Warmup.Microseconds()))
 	b.worst = b.cost(b.burst)
@@ -110,8 +111,11 @@ func (b *warmup) Do(a algo.Ask) algo.Result {
 	cold := new(big.Int).Sub(b.w, stored)
 	r.Reset = ceilDiv(cold.Add(cold, debt), b.k)
 	if r.OK && a.Op != algo.Peek {
-		b.used, b.stored = r.Reset > 0, stored
 		now := new(big.Int).Mul(b.k, big.NewInt(a.Now))
+		if r.Reset == 0 || b.used && now.Cmp(b.next) > 0 {
+			b.credit = new(big.Int)
+		}
+		b.used, b.stored = r.Reset > 0, stored
 		b.next = now.Add(now, debt)
 	}
 	return r

@@ -11,6 +11,8 @@ import (
 // window is a fixed window: what was taken since it began.
 type window struct {
 	count  int64
+	period int64 // 0 of a calendar
+	epoch  bool
 	bounds func(now int64) (start, end int64) // of the window of a key whose first token is taken now
 
 	start, end int64
@@ -18,8 +20,8 @@ type window struct {
 }
 
 func newWindow(c weir.FixedWindow) State {
-	w := &window{count: c.Count}
 	period := c.Period.Microseconds()
+	w := &window{count: c.Count, period: period, epoch: c.Epoch}
 	switch {
 	case c.Calendar != "":
 		w.bounds = calendar(c.Calendar, c.Zone)

@@ -27,7 +27,7 @@
 //	ttl SPAN         its life
 //	charged INSTANT  of a return: the instant of the charge, as after "at"
 //	from NAME,NAME   the limits that governed the key before
-//	carry HOW        proportional, as-is, additive or reset
+//	carry HOW        usage, proportional, as-is, additive or reset
 //
 // A key or an id with spaces or strange bytes is quoted as in Go. The request
 // "all" is a batch: it has ok, denied or an error as its answer, and its

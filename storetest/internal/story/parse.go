@@ -252,7 +252,7 @@ func (p *parser) option(r *weir.Request, name, value string) (err error) {
 	case "carry":
 		c, ok := carries[value]
 		if !ok {
-			return fmt.Errorf("want carry proportional, as-is, additive or reset, got %q", value)
+			return fmt.Errorf("want carry usage, proportional, as-is, additive or reset, got %q", value)
 		}
 		r.Carry = c
 	default:
@@ -338,6 +338,7 @@ var verbs = func() map[string]weir.Verb {
 }()
 
 var carries = map[string]weir.Carry{
+	"usage":        weir.CarryUsage,
 	"proportional": weir.CarryProportional,
 	"as-is":        weir.CarryAsIs,
 	"additive":     weir.CarryAdditive,
