@@ -77,7 +77,7 @@ func SameState(a, b Rule) bool {
 		return ok && x.calendar == nil && y.calendar == nil && x.period == y.period && x.epoch == y.epoch
 	case *SlidingWindow:
 		y, ok := b.(*SlidingWindow)
-		return ok && x.length == y.length && x.ring == y.ring && x.most == y.most
+		return ok && x.length == y.length && x.ring == y.ring
 	case *SlidingLog:
 		y, ok := b.(*SlidingLog)
 		return ok && x.period == y.period
@@ -276,7 +276,7 @@ func (w *SlidingWindow) migrate(fs []int64, to *SlidingWindow, ts []int64, now i
 		}
 		if back := first - at(int64(i)); back < int64(to.ring) {
 			counts := ts[segmentCounts:to.Words()]
-			counts[back] = saturated(counts[back], min(c, to.most), to.most)
+			counts[back] = saturated(counts[back], c, maxUsed)
 			used = used || c > 0
 		}
 	}

@@ -220,7 +220,7 @@ func (s *sliding) into(to *sliding, now int64) {
 		if s.length != to.length {
 			x.at = min(now, (x.at/s.length+1)*s.length-1)
 		}
-		if x.n = min(x.n, to.most-to.segment(x.at/to.length)); x.n > 0 {
+		if x.n = min(x.n, most-to.segment(x.at/to.length)); x.n > 0 {
 			to.log = append(to.log, x)
 		}
 	}
