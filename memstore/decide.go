@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/floodweir/weir"
@@ -99,9 +100,9 @@ func (t *txn) answer(c *cell, r *weir.Request) error {
 	case weir.Reserve:
 		t.reserve(c, r)
 	case weir.Commit:
-		return t.settle(c, r, r.N)
+		return t.settle(t.holder(c, r), r, r.N)
 	case weir.Cancel:
-		return t.settle(c, r, 0)
+		return t.settle(t.holder(c, r), r, 0)
 	default:
 		a := algo.Ask{Op: algo.Op(r.Verb), N: r.N, At: at(r)}
 		t.do(c, &a)
@@ -151,7 +152,7 @@ func (t *txn) reserve(c *cell, r *weir.Request) {
 // reservation was settled at.
 func (t *txn) settle(c *cell, r *weir.Request, actual int64) error {
 	id := reservation.Name{State: c.hash, ID: t.s.hash.reservation(r.ID)}
-	if r.Limit.IsConcurrency() {
+	if c.limit.IsConcurrency() {
 		t.do(c, &algo.Ask{Op: algo.Return, ID: id.ID})
 		if t.res.Granted == 0 {
 			return errNoReservation(r)
@@ -212,5 +213,59 @@ func (t *txn) carry(c *cell, r *weir.Request) {
 	n := c.rule.Words()
 	c.words = algo.Carry(algo.CarryMode(r.Carry), from.rule, from.words, c.rule, t.alloc(n, n+growth(c.rule)), t.now)
 	c.changed = true
+	if r.Carry != weir.CarryReset {
+		t.moveReservations(from, c)
+	}
 	t.forget(from)
+}
+
+// moveReservations gives c the reservations of from, with their ids and deadlines.
+func (t *txn) moveReservations(from, c *cell) {
+	if !t.reserved(from) {
+		return
+	}
+	var all []reservation.Record
+	for h := range from.sh.reservations.Of(from.hash) {
+		all = append(all, *h)
+	}
+	for i := range t.pending {
+		switch n := &t.pending[i]; {
+		case n.State != from.hash:
+		case n.kind == forgotten:
+			all = nil
+		default:
+			all = slices.DeleteFunc(all, func(h reservation.Record) bool { return h.Name == n.Name })
+			all = append(all, n.Record)
+		}
+	}
+	for _, h := range all {
+		h.State = c.hash
+		t.pending = append(t.pending, pendingWrite{kind: added, Record: h, limit: c.limit})
+	}
+}
+
+// holder returns the cell that has the reservation or slot of r: c, or that of a former limit.
+func (t *txn) holder(c *cell, r *weir.Request) *cell {
+	id := t.s.hash.reservation(r.ID)
+	holds := func(c *cell) bool {
+		if c.limit.IsConcurrency() {
+			_, res := c.rule.Do(slices.Clone(c.words), algo.Ask{Op: algo.Return, Now: t.now, ID: id})
+			return res.Granted > 0
+		}
+		_, ok := t.find(c, reservation.Name{State: c.hash, ID: id})
+		return ok
+	}
+	if len(r.From) == 0 || holds(c) {
+		return c
+	}
+	key := t.s.hash.sum(r.Key)
+	for _, limit := range r.From {
+		if limit.IsZero() || limit.IsConcurrency() != r.Limit.IsConcurrency() {
+			continue
+		}
+		if from := t.cell(stateHash(key, limit)); from != c && holds(from.under(limit)) {
+			return from
+		}
+	}
+	return c
 }

@@ -19,7 +19,7 @@
 
 local call, format, floor = redis.call, string.format, math.floor
 local N, AT, DEADLINE, ACTUAL, HIGH = 1, 2, 3, 4, 5
-local USAGE, PROPORTIONAL, AS_IS, ADDITIVE = 0, 1, 2, 3
+local USAGE, PROPORTIONAL, AS_IS, ADDITIVE, AFRESH = 0, 1, 2, 3, 4
 
 local function rest(more) return cjson.decode(ARGV[more]) end
 
@@ -260,7 +260,7 @@ end
 local function carry(st, x, open)
   local old, reservations = carried(st, x, open)
   if not old then return end
-  if old.due then
+  if old.due and x[6] ~= AFRESH then
     use_reservations(st, x[1])
     for _, id in ipairs(call('ZRANGE', KEYS[old.h + 1], '0', '-1')) do
       st.reservations[id] = find(old, id) or nil
@@ -280,6 +280,7 @@ end
 local function holder(st, x, open)
   local function has(state, reservations)
     if x[4] ~= 0 then return state.twin.has and state.twin.has(state.s, state.p, state.now, x[4]) end
+    if state.twin.has then return false end
     use_reservations(state, reservations)
     return find(state, ARGV[x[5]])
   end

@@ -2,6 +2,7 @@ package model
 
 import (
 	"math/big"
+	"slices"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/algo"
@@ -24,10 +25,14 @@ func (m *Model) carry(e *entry, r weir.Request, now int64) (undo func()) {
 		n := name{r.Key, limit.Spec().State}
 		before := e.state.Clone()
 		delete(m.keys, n)
+		if r.Carry != weir.CarryReset {
+			e.reservations = old.reservations
+		}
+		undo := func() { m.keys[n], e.state, e.reservations = old, before, map[string]reservation{} }
 		if r.Carry == weir.CarryUsage {
 			e.state = migrated(old.state.Clone(), limit.Capacity(), r.Limit, now)
 			withoutCredit(e.state)
-			return func() { m.keys[n], e.state = old, before }
+			return undo
 		}
 		left := carried(r.Carry, old.peek(now).Balance, limit.Capacity(), r.Limit.Capacity())
 		owed := r.Limit.Capacity() - left
@@ -37,9 +42,33 @@ func (m *Model) carry(e *entry, r weir.Request, now int64) (undo func()) {
 		} else if owed > 0 {
 			e.state.Do(algo.Ask{Op: algo.Charge, Now: now, N: owed})
 		}
-		return func() { m.keys[n], e.state = old, before }
+		return undo
 	}
 	return func() {}
+}
+
+// holder returns the entry that has the reservation or slot of r: e, or that of a former limit.
+func (m *Model) holder(e *entry, r weir.Request, now int64) *entry {
+	if e.holds(r.ID, now) {
+		return e
+	}
+	for _, limit := range r.From {
+		if limit.IsConcurrency() != r.Limit.IsConcurrency() || limit.Spec().State == r.Limit.Spec().State || m.keys[name{r.Key, limit.Spec().State}] == nil {
+			continue
+		}
+		if old := m.entry(r.Key, limit, now); old.holds(r.ID, now) {
+			return old
+		}
+	}
+	return e
+}
+
+func (e *entry) holds(id string, now int64) bool {
+	if s, ok := e.state.(*slots); ok {
+		return slices.ContainsFunc(s.inside, func(x slot) bool { return x.id == id && x.end > now })
+	}
+	_, ok := e.reservations[id]
+	return ok
 }
 
 // withoutCredit drops what a change of limit rounded up: one change is worth no word.

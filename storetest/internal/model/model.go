@@ -145,6 +145,9 @@ func (m *Model) decide(r weir.Request, now int64) (weir.Decision, error) {
 	if readOnly(r) {
 		undo = m.carry(e, r, now)
 	}
+	if r.Verb == weir.Commit || r.Verb == weir.Cancel {
+		e = m.holder(e, r, now)
+	}
 	res, err := e.answer(r, now)
 	undo()
 	return decision(r.Limit, res, now), err
