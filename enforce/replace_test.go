@@ -95,7 +95,7 @@ func TestReplaceDuringWait(t *testing.T) {
 			event   string
 		}{
 			{waiting("p", 5*time.Second, "1/8s burst 1"), enforce.Denied, 4 * time.Second, "ada p denied"},
-			{waiting("p", time.Minute, "1/8s burst 1"), enforce.Admitted, 9 * time.Second, "ada p admitted"},
+			{waiting("p", time.Minute, "1/8s burst 1"), enforce.Admitted, 7 * time.Second, "ada p admitted"},
 			{about("p", "1/8s burst 1"), enforce.Denied, 4 * time.Second, "ada p denied"},
 			{about("q", "1/8s burst 1"), enforce.Admitted, 4 * time.Second, "ada q admitted"},
 		} {

@@ -203,8 +203,8 @@ func TestCarryBetweenShares(t *testing.T) {
 	old, now := weir.MustLimit("30/h burst 30"), weir.MustLimit("60/h burst 60")
 	s.Do(t.Context(), weir.Request{Key: "k", Limit: old, N: 5})
 	d, err := s.Do(t.Context(), weir.Request{Key: "k", Limit: now, N: 1, From: []weir.Limit{{}, old}})
-	if err != nil || d.Remaining != 9 { // half of 20, less one
-		t.Errorf("Take after a change of limits = %+v, %v, want 9 remaining", d, err)
+	if err != nil || d.Remaining != 14 { // 5 of 20 used, and one more
+		t.Errorf("Take after a change of limits = %+v, %v, want 14 remaining", d, err)
 	}
 }
 

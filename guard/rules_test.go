@@ -23,7 +23,7 @@ func TestRules(t *testing.T) {
 		r := registry(t, guard.Config{})
 		g := r.MustGuard(guard.Resource{Name: "f", Limits: limits("10/h")})
 		to := func(text string) {
-			configure(t, r, guard.Config{Functions: functions(rule(t, policy.Config{Name: "f", Limits: limits(text)}))})
+			configure(t, r, guard.Config{Functions: functions(rule(t, policy.Config{Name: "f", Limits: limits(text), Carry: weir.CarryProportional}))})
 		}
 		for i, step := range []struct {
 			change func()
@@ -66,7 +66,7 @@ func TestRuleGoesAndComes(t *testing.T) {
 				t.Errorf("%d of %s pass, want %d", got, name, want)
 			}
 		}
-		system := rule(t, policy.Config{Name: "system", Limits: limits("20/h")})
+		system := rule(t, policy.Config{Name: "system", Limits: limits("20/h"), Carry: weir.CarryProportional})
 		with := func(system *guard.Rule, rules ...guard.Rule) {
 			configure(t, r, guard.Config{Functions: &guard.Functions{System: system, Rules: rules}})
 		}
@@ -75,13 +75,13 @@ func TestRuleGoesAndComes(t *testing.T) {
 		calls("a", 5)
 		with(nil)
 		calls("a", 50)
-		with(nil, rule(t, policy.Config{Name: "a", Limits: limits("10/h")}))
+		with(nil, rule(t, policy.Config{Name: "a", Limits: limits("10/h"), Carry: weir.CarryProportional}))
 		calls("a", 0)
 		with(&system)
 		calls("b", 20)
 		with(nil)
 		calls("b", 50)
-		more := rule(t, policy.Config{Name: "system", Limits: limits("40/h")})
+		more := rule(t, policy.Config{Name: "system", Limits: limits("40/h"), Carry: weir.CarryProportional})
 		with(&more)
 		calls("c", 0) // the first calls of c
 		calls("b", 0)
@@ -367,7 +367,7 @@ func TestGuardAfterChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := fakestore.Memory(t)
 		config := func(text string) guard.Config {
-			return guard.Config{Store: store, Functions: functions(rule(t, policy.Config{Name: "f", Limits: limits(text)}))}
+			return guard.Config{Store: store, Functions: functions(rule(t, policy.Config{Name: "f", Limits: limits(text), Carry: weir.CarryProportional}))}
 		}
 		one, late := registry(t, config("5/h")), registry(t, config("5/h"))
 		passed(t, one.MustGuard(guard.Resource{Name: "f"}), "k", 5)

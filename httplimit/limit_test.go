@@ -106,7 +106,7 @@ func TestLimitFunc(t *testing.T) {
 	}{
 		{"alice", "1", 404}, {"alice", "0", 404}, {"alice", "0", 429}, {"bob", "0", 404}, {"bob", "0", 429},
 		{"", "0", 404}, {"", "0", 429}, {long, "0", 404}, {long, "0", 429}, {"mallory", "", 404},
-		{"raise", "", 0}, {"alice", "1", 404}, {"alice", "0", 404}, {"alice", "0", 429},
+		{"raise", "", 0}, {"alice", "2", 404}, {"alice", "1", 404}, {"alice", "0", 404}, {"alice", "0", 429},
 		{"slots", "", 0}, {"alice", "", 404},
 	} {
 		switch c.user {

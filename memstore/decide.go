@@ -100,9 +100,9 @@ func (t *txn) answer(c *cell, r *weir.Request) error {
 	case weir.Reserve:
 		t.reserve(c, r)
 	case weir.Commit:
-		return t.settle(t.holder(c, r), r, r.N)
+		return t.settle(holder(t, c, r), r, r.N)
 	case weir.Cancel:
-		return t.settle(t.holder(c, r), r, 0)
+		return t.settle(holder(t, c, r), r, 0)
 	default:
 		a := algo.Ask{Op: algo.Op(r.Verb), N: r.N, At: at(r)}
 		t.do(c, &a)
@@ -214,18 +214,18 @@ func (t *txn) carry(c *cell, r *weir.Request) {
 	c.words = algo.Carry(algo.CarryMode(r.Carry), from.rule, from.words, c.rule, t.alloc(n, n+growth(c.rule)), t.now)
 	c.changed = true
 	if r.Carry != weir.CarryReset {
-		t.moveReservations(from, c)
+		moveReservations(t, from, c)
 	}
 	t.forget(from)
 }
 
 // moveReservations gives c the reservations of from, with their ids and deadlines.
-func (t *txn) moveReservations(from, c *cell) {
+func moveReservations(t *txn, from, c *cell) {
 	if !t.reserved(from) {
 		return
 	}
 	var all []reservation.Record
-	for h := range from.sh.reservations.Of(from.hash) {
+	for h := range from.sh.reservations.State(from.hash) {
 		all = append(all, *h)
 	}
 	for i := range t.pending {
@@ -245,7 +245,7 @@ func (t *txn) moveReservations(from, c *cell) {
 }
 
 // holder returns the cell that has the reservation or slot of r: c, or that of a former limit.
-func (t *txn) holder(c *cell, r *weir.Request) *cell {
+func holder(t *txn, c *cell, r *weir.Request) *cell {
 	id := t.s.hash.reservation(r.ID)
 	holds := func(c *cell) bool {
 		if c.limit.IsConcurrency() {

@@ -262,7 +262,7 @@ func TestMatchesAcrossAChange(t *testing.T) {
 		for i := range began {
 			began[i] = ask(old)
 		}
-		now := mustSet(t, mustNew(t, policy.Config{Limits: limits("20/h")})).WithPrevious(old)
+		now := mustSet(t, mustNew(t, policy.Config{Limits: limits("20/h"), Carry: weir.CarryProportional})).WithPrevious(old)
 		if take(ask(now)) {
 			t.Fatal("nothing was left of 10/h, and 20/h has something")
 		}
@@ -310,7 +310,7 @@ func TestCarriesOver(t *testing.T) {
 			t.Fatalf("%d admitted of 10 and 5, want 15", got)
 		}
 		for i, texts := range [][]string{{"20/h", "100/24h"}, {"20/h fixed_window", "100/24h"}, {"100/24h", "10/h"}, {"10/h", "200/24h"}} {
-			s = mustSet(t, mustNew(t, policy.Config{Limits: limits(texts...)})).WithPrevious(s)
+			s = mustSet(t, mustNew(t, policy.Config{Limits: limits(texts...), Carry: weir.CarryProportional})).WithPrevious(s)
 			if got := take(s, "1.2.3.4", 5); got != 0 {
 				t.Errorf("set %d: who had nothing left has %d", i, got)
 			}

@@ -47,8 +47,8 @@ func (q *Queue) Find(id Name) *Record {
 // Any reports whether a state has reservations, settled or not.
 func (q *Queue) Any(state uint64) bool { return len(q.first) > 0 && q.first[state] != 0 }
 
-// Of returns the reservations of a state, in any order.
-func (q *Queue) Of(state uint64) iter.Seq[*Record] {
+// State returns the reservations of a state, in any order.
+func (q *Queue) State(state uint64) iter.Seq[*Record] {
 	return func(yield func(*Record) bool) {
 		for at := q.first[state]; at != 0; at = q.list[at-1].next {
 			if !yield(&q.list[at-1]) {

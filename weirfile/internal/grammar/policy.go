@@ -36,14 +36,14 @@ var policies = &Shape{Kind: Map, Def: "policy", OneOf: []string{"limits", "nginx
 	{Name: "mode", Doc: "enforce; shadow decides and counts but admits every request; off decides nothing", Default: string(policy.Enforce), Shape: mode},
 	{Name: "percent", Doc: "the percentage of keys for which it is enforced; the others are in shadow", Default: 100, Shape: percent},
 	{Name: "candidate", Doc: "limits to try: they decide the same requests in shadow", Examples: []any{[]string{"20/s"}}, Shape: limits},
-	{Name: "carry", Doc: "what happens to a key's tokens when its limits change", Default: Carries[0], Shape: &Shape{Kind: Word, Words: Carries}},
+	{Name: "carry", Doc: "what a key keeps when its limits change: what it used, or a number of tokens", Default: Carries[0], Shape: &Shape{Kind: Word, Words: Carries}},
 	{Name: "overrides", Doc: "other limits for certain keys", Shape: &Shape{
 		Kind: List, Of: override, Want: "want a list of overrides such as { key: [203.0.113.7], limits: [1000/s] }",
 	}},
 }}
 
 // Carries lists the words for the values of weir.Carry, in its order.
-var Carries = []string{"proportional", "as_is", "additive", "reset"}
+var Carries = []string{"usage", "proportional", "as_is", "additive", "reset"}
 
 var failMode = &Shape{Kind: Word, Def: "on_store_error", Words: []string{string(policy.Open), string(policy.Closed), string(policy.Local)}}
 

@@ -214,8 +214,8 @@ func TestFollowing(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := a.Policies[0].Limits[0]
-		if l.Remaining != 10 || len(l.From) != 1 || l.From[0] != "10/h burst 10" {
-			t.Errorf("the limit says %+v, want 10 of 20 left, from 10/h", l)
+		if l.Remaining != 15 || len(l.From) != 1 || l.From[0] != "10/h burst 10" {
+			t.Errorf("the limit says %+v, want 15 of 20 left, from 10/h", l)
 		}
 	}
 }

@@ -140,7 +140,7 @@ func TestPolicyKeyCarryOver(t *testing.T) {
 	}
 	take("remaining 5")
 	a = api(t, httpapi.Config{Store: store, Previous: a, Policies: setOf(t, config("20/h", "sub"))})
-	take("remaining 5") // half of 20, less 5
+	take("remaining 10") // 5 of 20 used, and 5 more
 	a = api(t, httpapi.Config{Store: store, Previous: a, Policies: setOf(t, config("40/h", "org"))})
 	take("remaining 35") // another key: nothing is carried over
 	a = api(t, httpapi.Config{Store: store, Policies: setOf(t, config("50/h", "org"))})

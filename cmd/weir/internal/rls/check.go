@@ -205,9 +205,6 @@ func (s *Server) prepare(gens *generations, domain *ratelimit.Domain, a *check, 
 	} else if len(gens.previous) > 0 {
 		a.request.From = gens.previousLimits(domain.Name, a, entries(from, few), s.c.Now())
 	}
-	if from := a.request.From; len(from) > 0 && from[0].Capacity() <= a.limit.Limit.Capacity() {
-		a.request.Carry = weir.CarryAdditive
-	}
 }
 
 // previousLimits returns the limits of a descriptor in previous configurations, newest
