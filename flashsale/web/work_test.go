@@ -137,7 +137,7 @@ func TestWorkChallenge(t *testing.T) {
 	}
 }
 
-// TestNoWork checks that of a sale whose tickets cost nothing, work is not looked at.
+// TestNoWork checks that a sale whose tickets need no work ignores work.
 func TestNoWork(t *testing.T) {
 	s, asked := costly(t, 0)
 	for _, body := range []string{"", `{"work":"1"}`, `{"work":"a b"}`} {

@@ -23,12 +23,12 @@ func (p place) String() string { return at(p.file, p.line) }
 // A draft is a policy under construction. Empty fields are omitted.
 type draft struct {
 	at   place
-	from string // what it is made of, for the comment above it
-	name string // wished; the builder makes it one
+	from string // the text of the input, for the comment above it
+	name string // the builder makes it valid and unique
 
 	hosts, paths, methods []string
 	headers               [][2]string // name and value
-	where                 []string    // conditions that all have to hold
+	where                 []string    // conditions, all of which must be true
 	key                   []string
 	limits                []string
 	nginx                 []string // fields of limit_req, in place of limits
@@ -48,8 +48,8 @@ type override struct {
 // A note is a comment above a field.
 type note struct{ field, text string }
 
-// differs adds a note about a difference from the input. An empty field stands for the
-// policy itself.
+// differs adds a note about a difference from the input. If field is empty, the note is
+// about the policy.
 func (d *draft) differs(field, format string, args ...any) {
 	d.notes = append(d.notes, note{field, "differs: " + fmt.Sprintf(format, args...)})
 }
@@ -69,10 +69,10 @@ func (b *builder) list(p place, what, why string, args ...any) {
 	b.listed = append(b.listed, Item{File: p.file, Line: p.line, What: printable(what), Why: printable(fmt.Sprintf(why, args...))})
 }
 
-// add keeps a policy if it is valid, and lists it otherwise.
+// add adds a policy to the file if it is valid, and lists it otherwise.
 func (b *builder) add(d draft) {
 	if !d.valid() {
-		b.list(d.at, d.from, "it has bytes that are no text in UTF-8")
+		b.list(d.at, d.from, "it is not valid UTF-8")
 		return
 	}
 	d.name = unique(b.names, d.name)
@@ -90,7 +90,7 @@ func (b *builder) add(d draft) {
 			why = v + ": " + why
 		}
 	}
-	b.list(d.at, d.from, "no policy can say this: %s", why)
+	b.list(d.at, d.from, "not a valid policy: %s", why)
 }
 
 // valid reports whether all texts of d are valid UTF-8.
@@ -105,11 +105,11 @@ func (d *draft) valid() bool {
 	return !slices.ContainsFunc(texts, func(s string) bool { return !utf8.ValidString(s) })
 }
 
-// unique makes a name of a policy, or of a zone, that none has yet.
-func unique(names map[string]bool, wish string) string {
-	const most = 56 // which leaves room for a number
+// unique returns a valid name for a policy or a zone that is not in names.
+func unique(names map[string]bool, text string) string {
+	const most = 56 // so that a number can follow
 	var s strings.Builder
-	for _, r := range wish {
+	for _, r := range text {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', s.Len() > 0 && (r == '.' || r == '_'):
 			s.WriteRune(r)
@@ -152,14 +152,14 @@ func (b *builder) result() *Result {
 	return &Result{Text: s.String(), Policies: len(b.policies), Listed: b.listed}
 }
 
-// text returns the policy in YAML.
+// text returns the policy as YAML.
 func (d *draft) text() string {
 	var s strings.Builder
 	comment(&s, "  ", d.at.String()+": "+d.from)
-	d.say(&s, "  ", "")
+	d.writeNotes(&s, "  ", "")
 	fmt.Fprintf(&s, "  - name: %s\n", quoted(d.name))
 	if d.hosts != nil || d.paths != nil || d.methods != nil || d.headers != nil || d.where != nil {
-		d.say(&s, "    ", "match")
+		d.writeNotes(&s, "    ", "match")
 		s.WriteString("    match:\n")
 		for _, f := range []struct {
 			name   string
@@ -179,17 +179,17 @@ func (d *draft) text() string {
 			fmt.Fprintf(&s, "      where: %s\n", quoted(all(d.where)))
 		}
 	} else {
-		d.say(&s, "    ", "match")
+		d.writeNotes(&s, "    ", "match")
 	}
-	d.say(&s, "    ", "key")
+	d.writeNotes(&s, "    ", "key")
 	fmt.Fprintf(&s, "    key: %s\n", list(d.key))
-	d.say(&s, "    ", "limits")
+	d.writeNotes(&s, "    ", "limits")
 	if d.nginx != nil {
 		fmt.Fprintf(&s, "    nginx: { %s }\n", strings.Join(d.nginx, ", "))
 	} else {
 		fmt.Fprintf(&s, "    limits: %s\n", list(d.limits))
 	}
-	d.say(&s, "    ", "on_denied")
+	d.writeNotes(&s, "    ", "on_denied")
 	var answer []string
 	if d.status != 0 && d.status != 429 {
 		answer = append(answer, fmt.Sprintf("status: %d", d.status))
@@ -201,11 +201,11 @@ func (d *draft) text() string {
 		fmt.Fprintf(&s, "    on_denied: { %s }\n", strings.Join(answer, ", "))
 	}
 	if d.mode != "" {
-		d.say(&s, "    ", "mode")
+		d.writeNotes(&s, "    ", "mode")
 		fmt.Fprintf(&s, "    mode: %s\n", d.mode)
 	}
 	if len(d.overrides) > 0 {
-		d.say(&s, "    ", "overrides")
+		d.writeNotes(&s, "    ", "overrides")
 		s.WriteString("    overrides:\n")
 		for _, o := range d.overrides {
 			fmt.Fprintf(&s, "      - { key: %s, limits: %s }\n", list(o.key), list([]string{o.limit}))
@@ -214,8 +214,8 @@ func (d *draft) text() string {
 	return s.String()
 }
 
-// say writes the notes of a field.
-func (d *draft) say(s *strings.Builder, indent, field string) {
+// writeNotes writes the notes of a field.
+func (d *draft) writeNotes(s *strings.Builder, indent, field string) {
 	for _, n := range d.notes {
 		if n.field == field {
 			comment(s, indent, n.text)
@@ -254,7 +254,7 @@ func list(values []string) string {
 	return "[" + strings.Join(texts, ", ") + "]"
 }
 
-// quoted returns a text in YAML, in quotes if it needs them.
+// quoted returns a text as YAML, in quotes if necessary.
 func quoted(s string) string {
 	switch {
 	case plain(s):
@@ -282,7 +282,7 @@ func plain(s string) bool {
 	return true
 }
 
-// printable makes text fit one line.
+// printable replaces line breaks and other control characters.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || r == utf8.RuneError {
@@ -292,9 +292,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// The parts of expressions.
-
-// cel returns a text as a CEL string. Invalid UTF-8 is unchanged, for valid to find.
+// cel returns a text as a CEL string. Invalid UTF-8 stays, so that valid finds it.
 func cel(s string) string {
 	if !utf8.ValidString(s) {
 		return `"` + s + `"`
@@ -323,7 +321,7 @@ func join(conditions []string, with, other string) string {
 	return strings.Join(parts, with)
 }
 
-// not returns the condition that none of the conditions is true.
+// not returns an expression that is true if no condition is true.
 func not(conditions []string) string {
 	if len(conditions) == 1 {
 		c := conditions[0]
@@ -356,7 +354,7 @@ func outside(text, operator string) bool {
 	return false
 }
 
-// short shortens a text to fit a comment.
+// short returns the beginning of a text, for a comment.
 func short(s string) string {
 	const most = 200
 	if len(s) > most {

@@ -19,6 +19,6 @@
 //
 // # Errors
 //
-// Input that its own program would refuse, or that cannot be read, is an [Error] with
-// file and line.
+// Input that its own program would refuse, or that cannot be read, results in an [Error]
+// with file and line.
 package importer

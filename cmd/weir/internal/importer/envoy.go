@@ -20,7 +20,7 @@ func Envoy(paths ...string) (*Result, error) {
 			"With Envoy, `weir serve` reads the configuration itself: grpc.config.",
 		"",
 		"differs: Envoy's configuration, which is not imported, defines the entries of a descriptor. "+
-			"remote_address, path, method and host have their usual meaning; any other entry stands for the header of its name, with - for _. "+
+			"remote_address, path, method and host have their usual meaning; any other entry is the header of its name, with - for _. "+
 			"Check each, and let only a trusted proxy set such a header.",
 		"differs: a policy matches every request with these values, even if Envoy's route would not send such a descriptor.",
 	)}
@@ -32,7 +32,7 @@ func Envoy(paths ...string) (*Result, error) {
 		for _, d := range c.Domains() {
 			e.lines = linesOf(d)
 			e.domain = d
-			e.level(d.Descriptors, way{name: d.Name})
+			e.level(d.Descriptors, criteria{name: d.Name})
 		}
 	}
 	return e.result(), nil
@@ -47,27 +47,27 @@ type envoy struct {
 
 func (e *envoy) place(d *ratelimit.Descriptor) place { return place{e.domain.File, e.lines[d]} }
 
-// A way is the conditions and key of the descriptors down to a level.
-type way struct {
+// criteria has the conditions and the key parts of the descriptors down to a level.
+type criteria struct {
 	name  string // of the policy
 	where []string
 	key   []string
-	lost  string // why it cannot be said; "" if it can
+	why   string // why they cannot be expressed; "" if they can
 }
 
 // level creates policies for the descriptors of one level.
-func (e *envoy) level(ds []*ratelimit.Descriptor, above way) {
-	var taken []*ratelimit.Descriptor // as overrides of another
+func (e *envoy) level(ds []*ratelimit.Descriptor, above criteria) {
+	var taken []*ratelimit.Descriptor // overrides of another
 	for _, d := range ds {
 		taken = append(taken, overrides(ds, d)...)
 	}
 	for _, d := range ds {
 		if d.Limit != nil && !slices.Contains(taken, d) {
 			own := overrides(ds, d)
-			e.limit(ds, d, step(ds, d, above, own), own)
+			e.limit(ds, d, narrow(ds, d, above, own), own)
 		}
 		if len(d.Descriptors) > 0 {
-			e.level(d.Descriptors, step(ds, d, above, nil))
+			e.level(d.Descriptors, narrow(ds, d, above, nil))
 		}
 	}
 }
@@ -80,9 +80,8 @@ func plainLimit(d *ratelimit.Descriptor) bool {
 }
 
 // overrides returns the descriptors beside d, which has no value, that only change the
-// limit for some values: those of one value first. It returns none if a value with a
-// '*' is not among them, since a value that the policy excludes is excluded from its
-// overrides too.
+// limit for some values, exact values first. It returns none if a value with a '*' cannot be
+// an override: the policy then excludes that value, and so it excludes its overrides too.
 func overrides(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor) []*ratelimit.Descriptor {
 	a := attributeOf(d.Key)
 	if d.Value != "" || !plainLimit(d) || a.key == "" {
@@ -106,9 +105,8 @@ func overrides(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor) []*ratelimit
 	return append(exact, wild...)
 }
 
-// stronger returns the descriptors beside d that are matched before it. A value comes
-// before one with a '*', and that before none. Those with a '*' are in the order of the
-// file.
+// stronger returns the descriptors beside d that are matched before it: exact values, then
+// values with a '*' in the order of the file, then the descriptor without a value.
 func stronger(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor) (all []*ratelimit.Descriptor) {
 	if d.Value != "" && !strings.Contains(d.Value, "*") {
 		return nil
@@ -128,31 +126,31 @@ func stronger(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor) (all []*ratel
 	return all
 }
 
-// step returns the way from above to d, one of ds. Its conditions exclude the stronger
-// descriptors, except those in but.
-func step(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor, above way, but []*ratelimit.Descriptor) way {
+// narrow returns the criteria of d, one of ds, within those of above. Its conditions exclude
+// the stronger descriptors, except those in but.
+func narrow(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor, above criteria, but []*ratelimit.Descriptor) criteria {
 	name := d.Key
 	if d.Value != "" {
 		name += "-" + d.Value
 	}
 	a := attributeOf(d.Key)
 	var where, key []string
-	lost := above.lost
+	why := above.why
 	switch wild := strings.Contains(d.Value, "*"); {
 	case strings.Contains(d.Key, "*") || a.text == "":
-		lost = fmt.Sprintf("no request has an attribute of the name %q", short(d.Key))
+		why = fmt.Sprintf("no attribute of a request has the name %q", short(d.Key))
 	case d.Value == "" && a.key == "":
-		lost = "what a client can spell in many ways is no key: name the paths"
+		why = "a client can spell it in many ways, so it cannot be a key: list the paths"
 	case d.Value == "" && a.header:
 		where, key = append(where, a.text+` != ""`), append(key, a.key)
 	case d.Value == "":
 		key = append(key, a.key)
 	case wild && !a.wild:
-		lost = fmt.Sprintf("a %s is not compared with a pattern", d.Key)
+		why = fmt.Sprintf("%s cannot be compared with a pattern", d.Key)
 	case wild && !d.ShareThreshold && a.key == "":
-		lost = "every path that fits would be counted by itself, and what a client can spell in many ways is no key: set share_threshold, or name the paths"
+		why = "each matching path would have a bucket, and a client can spell a path in many ways: set share_threshold, or list the paths"
 	case a.is(d.Value) == "":
-		lost = fmt.Sprintf("%q is no value of %s", short(d.Value), d.Key)
+		why = fmt.Sprintf("%q is not a valid value of %s", short(d.Value), d.Key)
 	default:
 		where = append(where, a.is(d.Value))
 		if wild && !d.ShareThreshold {
@@ -160,7 +158,7 @@ func step(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor, above way, but []
 		}
 	}
 	var values []string
-	if lost == "" {
+	if why == "" {
 		for _, o := range stronger(ds, d) {
 			switch c := a.is(o.Value); {
 			case slices.Contains(but, o) || c == "":
@@ -178,24 +176,24 @@ func step(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor, above way, but []
 	default:
 		where = append(where, fmt.Sprintf("!(%s in [%s])", a.text, strings.Join(values, ", ")))
 	}
-	return way{above.name + "-" + name, slices.Concat(above.where, where), slices.Concat(above.key, key), lost}
+	return criteria{above.name + "-" + name, slices.Concat(above.where, where), slices.Concat(above.key, key), why}
 }
 
 // limit creates the policy of a limit, or lists it.
-func (e *envoy) limit(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor, w way, overrides []*ratelimit.Descriptor) {
+func (e *envoy) limit(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor, w criteria, overrides []*ratelimit.Descriptor) {
 	l := d.Limit
 	what := fmt.Sprintf("%s: %s", w.name, describe(l))
 	switch {
 	case l.Unlimited:
-		return // other policies leave its requests out
-	case w.lost != "":
-		e.list(e.place(d), what, "%s", w.lost)
+		return // other policies exclude its requests
+	case w.why != "":
+		e.list(e.place(d), what, "%s", w.why)
 		return
 	case l.Blocks():
-		e.list(e.place(d), what, "it lets nothing through, and that is no limit: refuse these requests where they come in")
+		e.list(e.place(d), what, "it denies every request: reject these requests in a proxy in front")
 		return
 	case l.Quota:
-		e.list(e.place(d), what, "quota_mode denies only where every other quota denies too, and policies are judged each alone")
+		e.list(e.place(d), what, "quota_mode denies only if every other quota denies too, and each policy decides alone")
 		return
 	}
 	p := draft{at: e.place(d), from: what, name: w.name, where: w.where, key: w.key, limits: []string{l.Limit.String()}}
@@ -209,7 +207,7 @@ func (e *envoy) limit(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor, w way
 		p.mode = "shadow"
 	}
 	if strings.EqualFold(d.Key, "masked_remote_address") && d.Value == "" {
-		p.differs("key", "Envoy's configuration defines the number of bits of an address: here an IPv4 address has all, and an IPv6 address 64.")
+		p.differs("key", "Envoy's configuration defines the number of bits of an address; here IPv4 has all, and IPv6 64.")
 	}
 	if d.Metadata != nil {
 		p.differs("", "metadata is omitted: it is for Envoy.")
@@ -224,11 +222,11 @@ func (e *envoy) limit(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor, w way
 	}
 	e.add(p)
 	for _, name := range l.Replaces {
-		// One that comes after d beside it is left alone by the requests of d anyway.
+		// A limit beside d that is matched after d does not apply to requests of d anyway.
 		if !slices.ContainsFunc(ds, func(o *ratelimit.Descriptor) bool {
 			return o.Limit != nil && o.Limit.Name == name && slices.Contains(stronger(ds, o), d)
 		}) {
-			e.list(e.place(d), fmt.Sprintf("replaces %s of %s", name, what), "a request that both limits are about is judged by both")
+			e.list(e.place(d), fmt.Sprintf("replaces %s of %s", name, what), "a request that matches both limits is charged by both")
 		}
 	}
 }
@@ -243,12 +241,12 @@ func describe(l *ratelimit.Limit) string {
 	return l.Limit.String()
 }
 
-// An attribute is the part of a request that stands for an entry of a descriptor.
+// An attribute is the part of a request for the key of a descriptor.
 type attribute struct {
 	text   string // in an expression
-	key    string // as a part of a key; "" if it is none
-	header bool   // a request may have none
-	wild   bool   // it is compared with patterns
+	key    string // as a key part; "" if it cannot be one
+	header bool   // it may be missing
+	wild   bool   // patterns are allowed
 	in     bool   // it is compared as text
 	folded bool   // it is in lower case
 	equals func(value string) string
@@ -261,8 +259,8 @@ func (a *attribute) fold(value string) string {
 	return value
 }
 
-// is returns the condition that an attribute has a value, which may contain a '*'; ""
-// if it never has.
+// is returns the condition that an attribute has a value, which may contain a '*'. It is ""
+// if the attribute cannot have the value.
 func (a *attribute) is(value string) string {
 	switch {
 	case a.equals != nil:

@@ -85,10 +85,10 @@ func TestEnvoyAgrees(t *testing.T) {
 				if m, ok := c.Domain("d").Match(entries); ok && m.Limit != nil && !m.Limit.Unlimited && !m.Limit.Blocks() {
 					want = m.Limit.Limit.String()
 				}
-				// A request is judged by the limits of shorter descriptors too: only those of
-				// this length are looked at, which have another unit.
+				// Limits of shorter descriptors apply too. They have another unit, and are not
+				// compared.
 				var got []string
-				for _, one := range ask(set, request{method: "GET", host: "x", path: "/", headers: headers}) {
+				for _, one := range limitsOf(set, request{method: "GET", host: "x", path: "/", headers: headers}) {
 					_, limit, _ := strings.Cut(one, ": ")
 					if strings.Contains(limit, "/h ") == (shape != "") {
 						got = append(got, limit)
@@ -139,14 +139,14 @@ func TestEnvoyAttributes(t *testing.T) {
 
 func TestEnvoyListed(t *testing.T) {
 	for _, test := range []struct{ descriptor, want string }{
-		{"{ key: path, rate_limit: { unit: second, requests_per_unit: 1 } }", "d-path: 1/s fixed_window anchor epoch: what a client can spell"},
-		{"{ key: path, value: '/a/*', rate_limit: { unit: second, requests_per_unit: 1 } }", "d-path-/a/*: 1/s fixed_window anchor epoch: every path that fits"},
-		{"{ key: remote_address, value: laptop, rate_limit: { unit: second, requests_per_unit: 1 } }", `d-remote_address-laptop: 1/s fixed_window anchor epoch: "laptop" is no value of remote_address`},
-		{"{ key: remote_address, value: '10.*', rate_limit: { unit: second, requests_per_unit: 1 } }", "d-remote_address-10.*: 1/s fixed_window anchor epoch: a remote_address is not compared with a pattern"},
-		{"{ key: 'a*', rate_limit: { unit: second, requests_per_unit: 1 } }", `d-a*: 1/s fixed_window anchor epoch: no request has an attribute of the name "a*"`},
-		{"{ key: x, rate_limit: { unit: second, requests_per_unit: 0 } }", "d-x: requests_per_unit 0: it lets nothing through"},
-		{"{ key: x, quota_mode: true, rate_limit: { unit: second, requests_per_unit: 1 } }", "d-x: 1/s fixed_window anchor epoch: quota_mode denies only where"},
-		{"{ key: x, rate_limit: { unit: second, requests_per_unit: 1, replaces: [{ name: y }] } }", "replaces y of d-x: 1/s fixed_window anchor epoch: a request that both limits are about"},
+		{"{ key: path, rate_limit: { unit: second, requests_per_unit: 1 } }", "d-path: 1/s fixed_window anchor epoch: a client can spell it"},
+		{"{ key: path, value: '/a/*', rate_limit: { unit: second, requests_per_unit: 1 } }", "d-path-/a/*: 1/s fixed_window anchor epoch: each matching path"},
+		{"{ key: remote_address, value: laptop, rate_limit: { unit: second, requests_per_unit: 1 } }", `d-remote_address-laptop: 1/s fixed_window anchor epoch: "laptop" is not a valid value of remote_address`},
+		{"{ key: remote_address, value: '10.*', rate_limit: { unit: second, requests_per_unit: 1 } }", "d-remote_address-10.*: 1/s fixed_window anchor epoch: remote_address cannot be compared with a pattern"},
+		{"{ key: 'a*', rate_limit: { unit: second, requests_per_unit: 1 } }", `d-a*: 1/s fixed_window anchor epoch: no attribute of a request has the name "a*"`},
+		{"{ key: x, rate_limit: { unit: second, requests_per_unit: 0 } }", "d-x: requests_per_unit 0: it denies every request"},
+		{"{ key: x, quota_mode: true, rate_limit: { unit: second, requests_per_unit: 1 } }", "d-x: 1/s fixed_window anchor epoch: quota_mode denies only if"},
+		{"{ key: x, rate_limit: { unit: second, requests_per_unit: 1, replaces: [{ name: y }] } }", "replaces y of d-x: 1/s fixed_window anchor epoch: a request that matches both limits"},
 	} {
 		path := write(t, "d.yaml", "domain: d\ndescriptors:\n  - "+test.descriptor+"\n")
 		r, err := importer.Envoy(path)

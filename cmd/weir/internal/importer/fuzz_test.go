@@ -8,7 +8,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/importer"
 )
 
-// add makes files seeds.
+// add adds files as seeds.
 func add(f *testing.F, patterns ...string) {
 	for _, p := range patterns {
 		names, err := filepath.Glob(p)
@@ -37,7 +37,7 @@ func FuzzNginx(f *testing.F) {
 	})
 }
 
-// FuzzSentinel is the same of rules.
+// FuzzSentinel checks the same for rules of Sentinel.
 func FuzzSentinel(f *testing.F) {
 	add(f, "testdata/sentinel/*.json")
 	f.Add([]byte(`[{"resource": "/x\u0000\n", "count": 1e14, "paramIdx": 1, "paramFlowItemList": [{"object": "", "count": 1}]}]`))
@@ -49,7 +49,7 @@ func FuzzSentinel(f *testing.F) {
 	})
 }
 
-// FuzzEnvoy is the same of a configuration of envoyproxy/ratelimit.
+// FuzzEnvoy checks the same for the configuration of envoyproxy/ratelimit.
 func FuzzEnvoy(f *testing.F) {
 	add(f, "testdata/envoy/*.yaml")
 	path := filepath.Join(f.TempDir(), "d.yaml")

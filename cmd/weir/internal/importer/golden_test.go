@@ -7,7 +7,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/importer"
 )
 
-// TestGolden compares what is made of the samples with the files in testdata/golden.
+// TestGolden compares the results for the samples with the files in testdata/golden.
 func TestGolden(t *testing.T) {
 	for name, read := range map[string]func() (*importer.Result, error){
 		"nginx.yaml": func() (*importer.Result, error) {
@@ -30,10 +30,10 @@ func TestGolden(t *testing.T) {
 		accepted(t, first)
 		golden(t, name, first.Text)
 		if again, err := read(); err != nil || again.Text != first.Text {
-			t.Errorf("%s: another time it is another file, %v", name, err)
+			t.Errorf("%s: the second result differs, %v", name, err)
 		}
 		if len(first.Listed) == 0 || first.Policies < 10 {
-			t.Errorf("%s: %d policies, %d listed: the sample has lost its point", name, first.Policies, len(first.Listed))
+			t.Errorf("%s: %d policies, %d listed: want at least 10, and 1", name, first.Policies, len(first.Listed))
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// accepted reads the file of a result, as weir check does.
+// accepted parses the file of a result, as weir check does.
 func accepted(t *testing.T, r *importer.Result) *policy.Set {
 	t.Helper()
 	f, err := weirfile.Parse("imported.yaml", []byte(r.Text))
@@ -103,8 +103,8 @@ func (r request) ClientIP() netip.Addr {
 	return a
 }
 
-// ask is the limits that a request falls under, each as "policy: limit".
-func ask(set *policy.Set, r request) (all []string) {
+// limitsOf returns the limits that apply to a request, each as "policy: limit".
+func limitsOf(set *policy.Set, r request) (all []string) {
 	var q policy.Matches
 	set.Match(&q, r)
 	for _, a := range q.Charges {

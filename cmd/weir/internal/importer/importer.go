@@ -20,8 +20,8 @@ type Result struct {
 type Item struct {
 	File string
 	Line int    // from 1; 0 if it is not known
-	What string // as it stands there
-	Why  string
+	What string // the text of the input
+	Why  string // the reason
 }
 
 // String returns "file:line: what: why".

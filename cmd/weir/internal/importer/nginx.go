@@ -19,16 +19,16 @@ type Files = nginxconf.Files
 func Nginx(name string, files Files) (*Result, error) {
 	n := &nginx{
 		builder: newBuilder(
-			"Generated from "+filepath.Base(name)+" by `weir import nginx`. Read the differences, then set where requests go "+
-				"(gateway.routes), and try it in front of what nginx is in front of.",
+			"Generated from "+filepath.Base(name)+" by `weir import nginx`. Read the differences, then set the upstreams "+
+				"(gateway.routes) and test the file.",
 			"",
-			"differs: paths and hosts are compared without case, and a path with and without a slash at its end is one.",
-			"differs: zones have no size: the memory of all limits is bounded together, and a key with debt is not evicted.",
+			"differs: paths and hosts are case-insensitive, and /x equals /x/.",
+			"differs: zones have no size: the memory of all limits is bounded together, and a key with debt is never evicted.",
 		),
 		groups: map[string]*group{}, zones: map[string]*shared{}, remarks: map[string]bool{},
 	}
 	root, err := nginxconf.Read(name, files, func(d *nginxconf.Directive, err error) {
-		n.list(of(d), d.String(), "cannot be read, and what it says is not here: %v", err)
+		n.list(of(d), d.String(), "cannot be read, so its content is missing here: %v", err)
 	})
 	if err == nil {
 		n.http, err = nginxconf.Limits(root)
@@ -59,7 +59,7 @@ type nginx struct {
 	groups  map[string]*group
 	order   []*group
 	zones   map[string]*shared // by the name of the zone and that of the server
-	remarks map[string]bool    // those at the top of the file
+	remarks map[string]bool    // comments at the top of the file
 }
 
 // A group is the scopes that share one limit, which becomes one policy.
@@ -70,8 +70,8 @@ type group struct {
 	scopes  map[*nginxconf.Scope]bool
 }
 
-// A shared is a zone, or the part of one that belongs to a server if its name is in the
-// key.
+// A shared is a zone or, if the key contains the name of the server, the part of a zone that
+// belongs to one server.
 type shared struct {
 	name   string // in the file
 	groups int
@@ -112,7 +112,7 @@ func (n *nginx) write() {
 	}
 }
 
-// zone names what the group counts in.
+// zone returns the name of the shared state of the group.
 func (g *group) zone() string { return g.use.Zone.Name + "\x00" + g.name }
 
 func (n *nginx) group(s *nginxconf.Server, o *nginxconf.Scope, u nginxconf.Use) {
@@ -145,14 +145,14 @@ func (n *nginx) policy(g *group) {
 		d.differs("", "nginx shares the state of zone %s between all places that name it; here each policy has its own.", u.Zone.Name)
 	}
 	if !n.where(&d, g) {
-		return // nothing is left of it, and that has been listed
+		return // no request matches
 	}
 	if why := key(&d, u.Zone, g.name, zone.groups > 1); why != "" {
 		n.list(of(u.Directive), u.Directive.String(), "the key of its zone is %s (%s): %s", short(u.Zone.Key), of(u.Zone.Directive), why)
 		return
 	}
 	if slices.Contains(d.key, "client.ip/128") {
-		n.remark("client.ip/128 counts every IPv6 address by itself, as nginx does. A client has a whole network of them: client.ip, without /128, counts that as one.")
+		n.remark("client.ip/128 counts each IPv6 address separately, as nginx does. One client has many addresses: client.ip, without /128, counts its network of 64 bits.")
 	}
 	if u.Zone.Conn {
 		slots(&d, u, g.setting)
@@ -176,28 +176,28 @@ func slots(d *draft, u nginxconf.Use, set nginxconf.Setting) {
 	}
 }
 
-// requests sets the limit of a limit_req. The zone has a name if policies share it.
+// requests sets the limit of a limit_req. Zone is empty if only one policy uses it.
 func requests(d *draft, g *group, zone string) {
 	u := g.use
-	say := func(ok bool, field, format string, args ...any) {
+	add := func(ok bool, field, format string, args ...any) {
 		if ok {
 			d.nginx = append(d.nginx, field+": "+fmt.Sprintf(format, args...))
 		}
 	}
-	say(zone != "", "zone", "%s", quoted(zone))
-	say(true, "rate", "%dr/%s", u.Zone.Count, u.Zone.Per)
-	say(u.Burst > 0, "burst", "%d", u.Burst)
-	say(u.Delay < 0, "nodelay", "true")
-	say(u.Delay > 0, "delay", "%d", u.Delay)
-	say(g.setting.Dry, "dry_run", "true")
-	say(g.setting.Status != 503, "status", "%d", g.setting.Status)
+	add(zone != "", "zone", "%s", quoted(zone))
+	add(true, "rate", "%dr/%s", u.Zone.Count, u.Zone.Per)
+	add(u.Burst > 0, "burst", "%d", u.Burst)
+	add(u.Delay < 0, "nodelay", "true")
+	add(u.Delay > 0, "delay", "%d", u.Delay)
+	add(g.setting.Dry, "dry_run", "true")
+	add(g.setting.Status != 503, "status", "%d", g.setting.Status)
 	if u.Zone.Sync {
-		d.notes = append(d.notes, note{"limits", "sync: processes that have one store share their counts."})
+		d.notes = append(d.notes, note{"limits", "sync: processes with the same store share their counts."})
 	}
 	for o := range g.scopes {
 		others := slices.ContainsFunc(o.Uses, func(v nginxconf.Use) bool { return !v.Zone.Conn && v.Zone != u.Zone })
 		if g.setting.Dry && others {
-			d.differs("limits", "nginx decides the limits of a dry run together; here each is decided for itself, and counts what another would have refused.")
+			d.differs("limits", "nginx decides the limits of a dry run together; here each is decided separately, and counts requests that another would have denied.")
 			return
 		}
 	}

@@ -38,7 +38,7 @@ func (n *nginx) hosts(s *nginxconf.Server, d *draft) cond {
 		return cond{always: true}
 	}
 	if len(n.http.Servers) > 1 {
-		n.remark("differs: addresses and ports that servers listen on are not looked at: limits are for the names of a server.")
+		n.remark("differs: addresses and ports of servers are ignored: limits apply to the names of a server.")
 	}
 	if n.http.IsFirst(s) {
 		return n.otherHosts(s, d)
@@ -49,12 +49,12 @@ func (n *nginx) hosts(s *nginxconf.Server, d *draft) cond {
 		text, plain, ok := hostCondition(name)
 		switch {
 		case !ok:
-			n.list(of(s.Directive), "server_name "+short(name), "RE2 does not know the regular expression")
+			n.list(of(s.Directive), "server_name "+short(name), "RE2 does not support the regular expression")
 			continue
 		case text == "":
 			continue
 		}
-		// Another server's whole name comes before a pattern.
+		// Another server's exact name precedes a pattern.
 		if but := n.taken(s, name); but != nil {
 			text, plain = all([]string{text, not(but)}), ""
 		}
@@ -81,7 +81,7 @@ func (n *nginx) otherHosts(s *nginxconf.Server, d *draft) cond {
 		for _, name := range o.Names {
 			text, _, ok := hostCondition(name)
 			if !ok {
-				d.differs("match", "the hosts of server_name %s (%s) are limited too: RE2 does not know the regular expression.", short(name), of(o.Directive))
+				d.differs("match", "the hosts of server_name %s (%s) are limited too: RE2 does not support the regular expression.", short(name), of(o.Directive))
 			}
 			if o != s && text != "" && !slices.Contains(s.Names, name) && !slices.Contains(but, text) {
 				but = append(but, text)
@@ -94,7 +94,7 @@ func (n *nginx) otherHosts(s *nginxconf.Server, d *draft) cond {
 	return cond{text: not(but)}
 }
 
-// taken returns conditions for the hosts that match a name with a gap but belong to
+// taken returns conditions for the hosts that match a name with a wildcard but belong to
 // another server.
 func (n *nginx) taken(s *nginxconf.Server, name string) (conditions []string) {
 	for _, host := range n.http.Taken(s, name) {

@@ -12,10 +12,10 @@ import (
 // A keyMaker builds the key of a policy.
 type keyMaker struct {
 	*draft
-	server  string   // what $server_name is
+	server  string   // the value of $server_name
 	shared  bool     // other policies have the same key, for other hosts
-	present []string // conditions, of which one has to hold for the key not to be empty
-	always  bool     // it is never empty
+	present []string // conditions: if none is true, the key is empty
+	always  bool     // the key is never empty
 }
 
 // key sets the key of a zone, or returns why it cannot be expressed. All policies of a
@@ -39,7 +39,7 @@ func key(d *draft, z *nginxconf.Zone, serverName string, shared bool) (why strin
 	}
 	if !k.always && len(k.present) > 0 {
 		d.where = append(d.where, either(k.present))
-		d.notes = append(d.notes, note{"match", "as in nginx, a request without a value for the key is not limited. Without that condition all of those would share one bucket."})
+		d.notes = append(d.notes, note{"match", "as in nginx, a request without a value for the key is not limited. Without this condition, all such requests would share one bucket."})
 	}
 	return ""
 }
@@ -67,7 +67,7 @@ func (k *keyMaker) variable(name string) (why string) {
 		k.part("method")
 	case strings.HasPrefix(name, "jwt_claim_") && len(name) > len("jwt_claim_"):
 		k.part("claim:" + strings.TrimPrefix(name, "jwt_claim_"))
-		k.differs("key", "the token is read and not verified: something in front has to do that, as nginx's auth_jwt did.")
+		k.differs("key", "the token is not verified: a proxy in front must do that, as nginx's auth_jwt did.")
 	case source == "http" && of != "":
 		header := http.CanonicalHeaderKey(strings.ReplaceAll(of, "_", "-"))
 		k.optional("header:"+header, "headers", strings.ToLower(header))
@@ -79,9 +79,9 @@ func (k *keyMaker) variable(name string) (why string) {
 		k.optional("cookie:"+of, "cookies", of)
 		return ""
 	case name == "uri" || name == "request_uri" || name == "document_uri" || name == "args" || name == "query_string" || name == "request":
-		return "what a client can spell in many ways is no key: name the paths in match.paths, and take the part path"
+		return "a client can spell it in many ways, so it cannot be a key: list the paths in match.paths and use the key part path"
 	default:
-		return fmt.Sprintf("Weir does not know $%s. If it comes of a map, geo or set, say what that decides as match.where, or as a part cel:TEXT of the key", name)
+		return fmt.Sprintf("$%s is not supported. If a map, geo or set defines it, write that as match.where, or as a key part cel:TEXT", name)
 	}
 	k.always = true
 	return ""
@@ -95,7 +95,7 @@ func (k *keyMaker) host() {
 	if k.part("cel:request.host"); k.hosts != nil {
 		return
 	}
-	k.notes = append(k.notes, note{"key", "a client may send any host, and each is a bucket: name yours in match.hosts."})
+	k.notes = append(k.notes, note{"key", "a client can send any host, and each has a bucket: list yours in match.hosts."})
 }
 
 // optional adds a part that may have no value.

@@ -60,8 +60,8 @@ func pathPattern(l *nginxconf.Location) (string, bool) {
 	return "", false
 }
 
-// narrowed reports whether a location has further conditions from the locations around
-// it. A prefix in a prefix has none.
+// narrowed reports whether the locations around a location add conditions. A prefix in a
+// prefix has none.
 func narrowed(l *nginxconf.Location) bool {
 	return l.Around != nil && l.Around.Kind != nginxconf.Rest && (l.Kind == nginxconf.Expr || l.Around.Kind == nginxconf.Expr)
 }

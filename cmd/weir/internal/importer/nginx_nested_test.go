@@ -50,7 +50,7 @@ server {
 		"/other/login/x.css":   8,
 		"/other/static/x.html": 1,
 	} {
-		got := fmt.Sprint(ask(set, request{method: "GET", host: "x", path: path, ip: "192.0.2.1"}))
+		got := fmt.Sprint(limitsOf(set, request{method: "GET", host: "x", path: path, ip: "192.0.2.1"}))
 		if rate := fmt.Sprintf("[z%d: %d/s leaky_bucket burst 0 nginx]", want, want); got != rate {
 			t.Errorf("%s falls under %s, want %s", path, got, rate)
 		}

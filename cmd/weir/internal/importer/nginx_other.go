@@ -36,11 +36,11 @@ func (n *nginx) others(root []*nginxconf.Directive) {
 	}
 }
 
-// foreign lists the limits of a block that is not about HTTP.
+// foreign lists the limits of a block for another protocol than HTTP.
 func (n *nginx) foreign(d *nginxconf.Directive) {
 	for _, c := range d.Block {
 		if strings.HasPrefix(c.Name, "limit_") {
-			n.list(of(c), c.String(), "Weir limits HTTP, and this is of a %s block", d.Name)
+			n.list(of(c), c.String(), "Weir limits HTTP only, and this is in a %s block", d.Name)
 		}
 		if c.IsBlock() {
 			n.foreign(&nginxconf.Directive{Name: d.Name, Block: c.Block})
@@ -68,7 +68,7 @@ func (n *nginx) other(d *nginxconf.Directive) {
 	case "limit_rate", "limit_rate_after":
 		n.list(of(d), d.String(), "Weir limits requests, not bandwidth")
 	case "set_real_ip_from":
-		n.list(of(d), d.String(), "set gateway.trusted_proxies, or all clients behind that proxy count as one")
+		n.list(of(d), d.String(), "set gateway.trusted_proxies; otherwise all clients behind that proxy share a bucket")
 	case "real_ip_header", "real_ip_recursive":
 		n.list(of(d), d.String(), "set gateway.client_header and gateway.trusted_proxies")
 	case "if":
@@ -90,7 +90,7 @@ func (n *nginx) other(d *nginxconf.Directive) {
 func (n *nginx) answered(block []*nginxconf.Directive) {
 	for _, d := range block {
 		if d.Name == "limit_req" || d.Name == "limit_conn" {
-			n.remark(fmt.Sprintf("%s: %s: nginx evaluates return before limits, so this limits nothing there and was not imported.", of(d), d))
+			n.remark(fmt.Sprintf("%s: %s: nginx evaluates return before limits, so this has no effect there and was not imported.", of(d), d))
 		}
 	}
 }
@@ -99,7 +99,7 @@ func (n *nginx) answered(block []*nginxconf.Directive) {
 func (n *nginx) named(o *nginxconf.Scope) {
 	for _, c := range o.Directive.Block {
 		if c.Name == "limit_req" || c.Name == "limit_conn" {
-			n.list(of(c), c.String(), "location %s is reached from within nginx, and not by a path", o.Pattern)
+			n.list(of(c), c.String(), "location %s has no path: requests reach it by an internal redirect", o.Pattern)
 		}
 	}
 }

@@ -9,14 +9,14 @@ import (
 // A cond is the condition of a policy on paths or hosts.
 type cond struct {
 	always, never bool
-	plain         []string // as a list of patterns, if it can be one
+	plain         []string // as a list of patterns; nil if that is not possible
 	text          string   // as an expression
 }
 
 // A term is the paths of one scope with a limit.
 type term struct {
 	*nginxconf.Scope
-	but []*nginxconf.Scope // stronger ones without the limit
+	but []*nginxconf.Scope // scopes without the limit that take precedence
 }
 
 // covers reports whether all paths of o are paths of t with the limit.
@@ -48,7 +48,7 @@ func (n *nginx) terms(s *nginxconf.Server, g *group) []term {
 		switch {
 		case covered:
 		case unknown(t.Scope):
-			n.list(of(t.Directive), g.use.Directive.String(), "%s is a regular expression that RE2 does not know", t.Location)
+			n.list(of(t.Directive), g.use.Directive.String(), "RE2 does not support the regular expression %s", t.Location)
 		default:
 			kept = append(kept, t)
 		}
@@ -59,16 +59,17 @@ func (n *nginx) terms(s *nginxconf.Server, g *group) []term {
 // unknown reports whether o is a regular expression that cannot be expressed.
 func unknown(o *nginxconf.Scope) bool { return o.Kind == nginxconf.Expr && o.Re == nil }
 
-// exclusions are the conditions of stronger scopes, or all if nothing is left of t.
+// exclusions returns the conditions of the scopes of t.but. If all is true, they exclude every
+// request of t.
 func (t term) exclusions(d *draft) (but []string, all bool) {
 	for _, b := range t.but {
-		// What is within another one is left out with that.
+		// A scope within another one is excluded with it.
 		inner := func(o *nginxconf.Scope) bool {
 			return o != b && o.Kind != nginxconf.Expr && b.Within(o.Location) && !o.Within(b.Location)
 		}
 		switch {
 		case unknown(b):
-			d.differs("match", "the paths of %s (%s) are limited too: RE2 does not know the regular expression.", b.Location, of(b.Directive))
+			d.differs("match", "the paths of %s (%s) are limited too: RE2 does not support the regular expression.", b.Location, of(b.Directive))
 		case condition(b.Location) == "":
 			all = true
 		case slices.ContainsFunc(t.but, inner):

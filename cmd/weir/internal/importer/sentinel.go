@@ -15,8 +15,8 @@ import (
 // of Sentinel's dashboard and data sources.
 func Sentinel(name string, data []byte) (*Result, error) {
 	s := &sentinel{file: name, builder: newBuilder(
-		"Generated from "+filepath.Base(name)+" by `weir import sentinel`. Read the differences, then set where requests go "+
-			"(gateway.routes), or ask by the name of a policy at the HTTP API.",
+		"Generated from "+filepath.Base(name)+" by `weir import sentinel`. Read the differences, then set the upstreams "+
+			"(gateway.routes), or use the names of policies in the HTTP API.",
 		"",
 		"differs: Sentinel counts in each process. Weir does so with store: memory; with a Redis, all processes share one count.",
 	)}
@@ -39,18 +39,18 @@ type sentinel struct {
 	file string
 }
 
-// What rules of Sentinel have that are not about flow.
+// otherRules lists fields of rules that are not flow rules.
 var otherRules = []struct {
 	fields []string
 	what   string
 }{
-	{[]string{"timeWindow", "slowRatioThreshold", "minRequestAmount"}, "a degrade rule breaks a circuit; Weir limits"},
-	{[]string{"highestSystemLoad", "highestCpuUsage", "avgRt", "maxThread", "qps"}, "a system rule is about the load of a machine; Weir limits"},
-	{[]string{"resourceMode", "intervalSec", "paramItem"}, "a rule of Sentinel's gateway adapter: write it as a policy with match.paths, and what paramItem names as its key"},
+	{[]string{"timeWindow", "slowRatioThreshold", "minRequestAmount"}, "a degrade rule is a circuit breaker: see functions.rules"},
+	{[]string{"highestSystemLoad", "highestCpuUsage", "avgRt", "maxThread", "qps"}, "a system rule depends on the load of the machine: see functions.system"},
+	{[]string{"resourceMode", "intervalSec", "paramItem"}, "a rule of Sentinel's gateway adapter: write it as a policy with match.paths, with paramItem as its key"},
 	{[]string{"threshold", "tokenCalculateStrategy", "statIntervalInMs"}, "a rule of sentinel-golang, which has other fields"},
 }
 
-// Fields that say nothing of the limit.
+// administrative lists fields that do not affect the limit.
 var administrative = []string{"id", "app", "ip", "port", "gmtCreate", "gmtModified", "comment", "description"}
 
 var (
@@ -72,11 +72,10 @@ func (s *sentinel) rule(r *rule) {
 	}
 	for _, name := range r.names {
 		if !slices.Contains(known, name) && !slices.Contains(administrative, name) {
-			s.list(r.place, fmt.Sprintf("%q of %s", short(name), r), "not a field of such a rule, and not looked at")
+			s.list(r.place, fmt.Sprintf("%q of %s", short(name), r), "not a field of such a rule, and ignored")
 		}
 	}
 	d := draft{at: r.place, from: r.String()}
-	// resource sets the condition for the requests of a resource.
 	resource := r.text("resource", "")
 	why := s.flow(r, &d, resource)
 	if r.faults != nil {
@@ -97,28 +96,28 @@ func (s *sentinel) flow(r *rule, d *draft, resource string) (why string) {
 	app := r.text("limitApp", "default")
 	switch {
 	case resource == "":
-		return "Sentinel takes no rule without a resource"
+		return "Sentinel ignores a rule without a resource"
 	case r.flag("regex"):
 		return "the resource is a regular expression: write it as match.where"
 	case strategy == 1:
-		return fmt.Sprintf("it limits when %s is busy (strategy 1), and a policy looks at its own requests alone", short(r.text("refResource", "another resource")))
+		return fmt.Sprintf("it limits when %s is busy (strategy 1), and a policy counts only its own requests", short(r.text("refResource", "another resource")))
 	case strategy == 2:
-		return fmt.Sprintf("it limits calls by way of %s (strategy 2), which is not part of a request", short(r.text("refResource", "another resource")))
+		return fmt.Sprintf("it limits calls through %s (strategy 2), which is not part of a request", short(r.text("refResource", "another resource")))
 	case strategy != 0:
 		return "want a strategy of 0, 1 or 2"
 	case app == "other":
-		return `limitApp "other" is who no other rule names: write it as match.where`
+		return `limitApp "other" is every caller that no other rule names: write it as match.where`
 	case grade != 0 && grade != 1:
 		return "want a grade of 0 (threads) or 1 (QPS)"
 	case count.Sign() < 0:
-		return "Sentinel takes no rule with a count below 0"
+		return "Sentinel ignores a rule with a count below 0"
 	case count.Sign() == 0:
-		return "a count of 0 lets nothing through, and that is no limit: refuse these requests where they come in"
+		return "a count of 0 denies every request: reject these requests in a proxy in front"
 	}
 	s.resource(d, resource)
 	if app != "default" && app != "" {
 		d.headers = append(d.headers, [2]string{"S-User", app})
-		d.differs("match", "Sentinel asks the application's RequestOriginParser who calls; here the header S-User says it. Only what is in front may set that.")
+		d.differs("match", "Sentinel finds the caller with the application's RequestOriginParser; here it is the header S-User. Only a proxy in front may set it.")
 	}
 	s.cluster(r, d)
 	if r.has("paramIdx") {
@@ -142,7 +141,7 @@ func (s *sentinel) resource(d *draft, resource string) {
 	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "%;?#\\") {
 		d.methods = nil
 		d.headers = append(d.headers, [2]string{"X-Resource", resource})
-		d.differs("match", `the resource is a name in a program, not part of a request; here the header X-Resource has it. A program asks for {"policy": NAME} at the HTTP API instead.`)
+		d.differs("match", `the resource is a name in a program, not part of a request; here the header X-Resource has it. A program can request {"policy": NAME} from the HTTP API instead.`)
 		return
 	}
 	if method := d.methods; method != nil && method[0] == "GET" {
@@ -180,17 +179,17 @@ func (s *sentinel) cluster(r *rule, d *draft) {
 		d.differs("limits", "the count is that of each instance (thresholdType 0), and Sentinel multiplies it by their number: do so here, with a store that all share.")
 		return
 	}
-	d.differs("limits", "the count is that of the whole cluster (thresholdType 1): it needs a store that all processes share. There is no token server; on_store_error says what happens when the store is away.")
+	d.differs("limits", "the count is that of the whole cluster (thresholdType 1): it needs a store that all processes share. There is no token server; on_store_error is the degraded mode.")
 }
 
 // whole returns a count rounded down to an integer, with a note if that matters.
 func whole(d *draft, count *big.Rat) (int64, string) {
 	n := new(big.Int).Quo(count.Num(), count.Denom())
 	if n.Sign() == 0 {
-		return 0, fmt.Sprintf("a count of %s is less than one request, so Sentinel lets none through", decimal(count))
+		return 0, fmt.Sprintf("a count of %s is less than one request, so Sentinel denies all", decimal(count))
 	}
 	if !count.IsInt() {
-		d.notes = append(d.notes, note{"limits", fmt.Sprintf("a count of %s lets %s through, as Sentinel counts whole requests.", decimal(count), n)})
+		d.notes = append(d.notes, note{"limits", fmt.Sprintf("a count of %s admits %s, as Sentinel counts whole requests.", decimal(count), n)})
 	}
 	return n.Int64(), ""
 }
@@ -230,7 +229,7 @@ func (s *sentinel) qps(r *rule, d *draft, count *big.Rat) string {
 			return "want a warmUpPeriodSec from 1 on"
 		}
 		d.limits = []string{fmt.Sprintf("%d/s warmup %ds", n, warmup)}
-		d.differs("limits", "a bucket of %d that is cold at a third of the rate (coldFactor %d) and warms as Guava's does; Sentinel compares the rate of the last second.", n, coldFactor)
+		d.differs("limits", "a bucket of %d that starts at a third of the rate (coldFactor %d) and warms up as Guava's; Sentinel compares the rate of the last second.", n, coldFactor)
 		if behavior == 3 {
 			if queue < 0 || queue > 60_000 {
 				return "want a maxQueueingTimeMs from 0 to 60000, which is the longest wait of a policy"
@@ -239,7 +238,7 @@ func (s *sentinel) qps(r *rule, d *draft, count *big.Rat) string {
 			if queue > 0 {
 				d.wait = fmt.Sprintf("%dms", queue)
 			}
-			d.differs("limits", "what comes too early waits for its token (on_denied.wait), as maxQueueingTimeMs says; Sentinel spaces requests to whole milliseconds.")
+			d.differs("limits", "a request that is too early waits for its token for up to maxQueueingTimeMs (on_denied.wait); Sentinel spaces requests by whole milliseconds.")
 		}
 		return ""
 	case 2:
@@ -251,20 +250,20 @@ func (s *sentinel) qps(r *rule, d *draft, count *big.Rat) string {
 	return "want a controlBehavior of 0, 1, 2 or 3"
 }
 
-// pace sets a queue of at most a number of ms.
+// pace sets a queue in which a request waits for at most queue milliseconds.
 func pace(d *draft, rate *big.Rat, queue int64) string {
-	// Of count = num/denom per second: num in denom seconds.
+	// A count of num/denom per second is num in denom seconds.
 	if !rate.Num().IsInt64() || !rate.Denom().IsInt64() || rate.Denom().Int64() > 1_000_000_000 {
 		return "want a count with fewer digits"
 	}
-	room := new(big.Int).Mul(rate.Num(), big.NewInt(queue))
-	room.Quo(room, new(big.Int).Mul(rate.Denom(), big.NewInt(1000)))
+	waiters := new(big.Int).Mul(rate.Num(), big.NewInt(queue))
+	waiters.Quo(waiters, new(big.Int).Mul(rate.Denom(), big.NewInt(1000)))
 	text := fmt.Sprintf("%s/%s leaky_bucket", rate.Num(), perSeconds(rate.Denom().Int64()))
-	if room.Sign() > 0 {
-		text += fmt.Sprintf(" burst %s queue", room)
+	if waiters.Sign() > 0 {
+		text += fmt.Sprintf(" burst %s queue", waiters)
 	}
 	d.limits = []string{text}
-	d.differs("limits", "requests leave evenly, to the microsecond; Sentinel rounds the time between them to a whole millisecond, and above 1,000 per second to none. Up to %s wait, which is the rate times maxQueueingTimeMs.", room)
+	d.differs("limits", "requests start one interval apart, to the microsecond; Sentinel rounds the interval to a whole millisecond, and above 1,000 per second to 0. Up to %s wait, which is the rate times maxQueueingTimeMs.", waiters)
 	return ""
 }
 
@@ -283,7 +282,7 @@ func (s *sentinel) param(r *rule, d *draft, count *big.Rat, grade int64) string 
 		return "want a burstCount from 0, a durationInSec from 1 and a maxQueueingTimeMs from 0 on"
 	}
 	d.key = append(d.key, fmt.Sprintf("header:X-Param-%d", index))
-	d.differs("key", `parameter %d of a call is in no request; here the header X-Param-%d says it. A program asks for {"policy": NAME, "key": [VALUE]} at the HTTP API instead.`, index, index)
+	d.differs("key", `parameter %d of a call is not part of a request; here it is the header X-Param-%d. A program can request {"policy": NAME, "key": [VALUE]} from the HTTP API instead.`, index, index)
 	n, why := whole(d, count)
 	if why != "" {
 		return why
@@ -308,7 +307,7 @@ func (s *sentinel) param(r *rule, d *draft, count *big.Rat, grade int64) string 
 	case why != "":
 		return why
 	case grade == 1 && behavior == 0:
-		d.notes = append(d.notes, note{"limits", "as Sentinel refills: at once, when a duration has passed."})
+		d.notes = append(d.notes, note{"limits", "as Sentinel refills: all tokens at the end of a period."})
 	case grade == 1 && behavior != 2:
 		return "want a controlBehavior of 0 or 2 with a parameter"
 	}

@@ -16,7 +16,7 @@ type rule struct {
 	place
 	fields map[string]json.RawMessage
 	names  []string // in order
-	faults []string // fields that are not what they should be
+	faults []string // invalid fields
 }
 
 const maxRules = 100_000
@@ -31,7 +31,8 @@ func (s *sentinel) rules(data []byte) ([]rule, error) {
 	}
 	var rules []rule
 	for d.More() {
-		// The offset is behind the element before; this one begins after space and a comma.
+		// The offset is the end of the previous element. This one begins after a comma and
+		// space.
 		rest := data[d.InputOffset():]
 		gap := rest[:len(rest)-len(bytes.TrimLeft(rest, ", \t\r\n"))]
 		r := rule{place: place{s.file, line() + bytes.Count(gap, []byte("\n"))}, fields: map[string]json.RawMessage{}}
@@ -43,7 +44,7 @@ func (s *sentinel) rules(data []byte) ([]rule, error) {
 			if err != nil {
 				return nil, fail("want JSON: " + err.Error())
 			}
-			name := t.(string) // as names of members are
+			name := t.(string) // names of members are strings
 			if r.fields[name] != nil {
 				return nil, fail(fmt.Sprintf("%q: want every field once", short(name)))
 			}

@@ -23,7 +23,7 @@ type Location struct {
 	Kind    Kind
 	Pattern string
 	Around  *Location      // that it stands in; nil of a server
-	Re      *regexp.Regexp // of an Expr, without case; nil if RE2 does not know it
+	Re      *regexp.Regexp // of an Expr, without case; nil if RE2 does not support it
 
 	// Less lists the locations that nginx takes instead of the prefix around an Expr,
 	// whether or not the Expr matches: longer prefixes and exact ones beside that

@@ -14,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestBadFiles compares everything that is said of the files in testdata/bad with the
-// .golden file beside each.
+// TestBadFiles compares the errors of each file in testdata/bad with the .golden file beside
+// it.
 func TestBadFiles(t *testing.T) {
 	files, err := filepath.Glob("testdata/bad/*.yaml")
 	if err != nil || len(files) < 25 {

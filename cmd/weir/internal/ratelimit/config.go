@@ -12,7 +12,7 @@ type Config struct {
 	domains map[string]*Domain
 	order   []*Domain
 	files   []string
-	sum     [sha256.Size]byte // of what the files say
+	sum     [sha256.Size]byte // of the content of the files
 }
 
 // Equal reports whether two configurations were read from the same text in the same
@@ -51,22 +51,22 @@ func (c *Config) Files() []string {
 
 // A Domain contains limits.
 type Domain struct {
-	// Name is the name in requests; not empty.
+	// Name is the name in requests. It is not empty.
 	Name string
 
-	// File is the file of the domain; the first one, if it was merged from several.
+	// File is the file of the domain, or the first of several that were merged.
 	File string
 
 	// Descriptors lists the descriptors of the first level, in the order of the file.
 	Descriptors []*Descriptor
 
 	level level
-	depth int // levels below
+	depth int // the number of levels
 }
 
 // A Descriptor is one entry of the configuration, with the descriptors below it.
 type Descriptor struct {
-	// Key is not empty. Value is "" for any value, and may contain '*' for any text.
+	// Key is not empty. A Value of "" matches any value, and a '*' in it any text.
 	Key, Value string
 
 	// Limit is the limit of this descriptor; nil if it has none.
@@ -87,7 +87,7 @@ type Descriptor struct {
 	Metadata map[string]any
 
 	level level
-	label string // that of the way to here without values of requests
+	label string // the names of this descriptor and those above it, joined by dots
 	place place
 }
 
@@ -100,42 +100,41 @@ type place struct {
 // A Limit is the rate_limit of a descriptor.
 type Limit struct {
 	// Limit is the rule. It is the zero Limit if Unlimited, or if RequestsPerUnit is 0,
-	// which admits nothing.
+	// which denies every request.
 	Limit weir.Limit
 
 	// RequestsPerUnit is the number of hits per Window.
 	RequestsPerUnit uint32
 
-	// Window is the period: that of the unit, or another. Zero if Unlimited.
+	// Window is the period, from unit or window; zero if Unlimited.
 	Window time.Duration
 
-	// Name is the name in Replaces of other limits; "" if none.
+	// Name is the name by which other limits replace this one; "" if none.
 	Name string
 
-	// Replaces lists names of limits that are ignored for a request with this limit.
+	// Replaces lists names of limits that do not apply to a request with this limit.
 	Replaces []string
 
 	// Unlimited admits every request.
 	Unlimited bool
 
-	// Shadow decides and counts but admits. Quota denies only if every Quota limit of
-	// the request denies.
+	// Shadow decides and counts, but admits every request. Quota denies only if every Quota
+	// limit of the request denies.
 	Shadow, Quota bool
 
 	// Count selects whether denied hits count.
 	Count Count
 }
 
-// Blocks reports whether l admits nothing.
+// Blocks reports whether l denies every request.
 func (l *Limit) Blocks() bool { return !l.Unlimited && l.RequestsPerUnit == 0 }
 
 // A Count selects the hits that a limit counts.
 type Count string
 
 const (
-	// CountAuto is CountAdmitted until the limit receives a hits_addend of 0. A client
-	// that asks first and charges afterwards means every hit, so the part of a denied
-	// hit that fits is then counted.
+	// CountAuto is CountAdmitted until the limit receives a hits_addend of 0. Such a client
+	// asks first and charges afterwards, so a denied charge then consumes what is left.
 	CountAuto Count = ""
 	// CountAll counts admitted and denied hits.
 	CountAll Count = "all"

@@ -8,7 +8,7 @@ import (
 	"github.com/floodweir/weir/weirfile/strict"
 )
 
-// Bounds of what a file may nest.
+// The deepest levels of a file.
 const (
 	maxLevels   = 64 // of descriptors
 	maxMetadata = 32 // of metadata
@@ -46,7 +46,7 @@ func (d decoder) domain(root strict.Node, c *Config, merge bool) {
 	into := c.domains[name]
 	switch {
 	case name == "":
-		into = &Domain{} // for the faults of what stands below
+		into = &Domain{} // to report faults of its descriptors
 	case into == nil:
 		into = &Domain{Name: name, File: d.Name()}
 		c.domains[name] = into
@@ -59,7 +59,7 @@ func (d decoder) domain(root strict.Node, c *Config, merge bool) {
 	}
 }
 
-// descriptors reads the list n into the level at, whose number is depth.
+// descriptors reads the list n of level depth into at, and sets deepest to the largest depth.
 func (d decoder) descriptors(n strict.Node, field, parent string, at *level, depth int, deepest *int) []*Descriptor {
 	switch {
 	case n.Kind() != strict.List:
@@ -87,7 +87,7 @@ func (d decoder) descriptors(n strict.Node, field, parent string, at *level, dep
 	return all
 }
 
-// descriptor reads n. It returns nil without a key.
+// descriptor reads n. It returns nil if n has no key.
 func (d decoder) descriptor(n strict.Node, field, parent string, depth int, deepest *int) *Descriptor {
 	m := d.fields(n, field, descriptorFields...)
 	if n.Kind() != strict.Map {
@@ -110,7 +110,7 @@ func (d decoder) descriptor(n strict.Node, field, parent string, depth int, deep
 	}
 	if one.ShareThreshold && !strings.Contains(one.Key+one.Value, "*") {
 		d.Fail(m.Names["share_threshold"], field+".share_threshold", "true",
-			"want a value with *, such as files/*: it is matches that share, and %s is one alone", strict.Quoted(segment(one.Key, one.Value)))
+			"want a value with *, such as files/*: %s matches one value alone", strict.Quoted(segment(one.Key, one.Value)))
 	}
 	one.label = segment(one.Key, one.Value)
 	if parent != "" {
@@ -168,14 +168,14 @@ func (d decoder) metadata(n strict.Node, field string, depth int) any {
 	case strict.Integer, strict.Float:
 		f, ok := n.Float()
 		if !ok || math.IsNaN(f) || math.IsInf(f, 0) {
-			d.Fail(n, field, n.String(), "want a number that JSON has")
+			d.Fail(n, field, n.String(), "want a finite number")
 		}
 		return f
 	}
 	return n.Text()
 }
 
-// text returns the text of a scalar.
+// text returns the text of n, and whether n is a scalar.
 func (d decoder) text(n strict.Node, field string) (string, bool) {
 	if !n.Scalar() {
 		d.Fail(n, field, n.String(), "want a text")
@@ -184,7 +184,7 @@ func (d decoder) text(n strict.Node, field string) (string, bool) {
 	return n.Text(), true
 }
 
-// truth returns n as YAML 1.1 reads it, and whether it is a boolean.
+// truth returns the value of n in YAML 1.1, and whether it is a boolean.
 func truth(n strict.Node) (v, ok bool) {
 	if n.InQuotes() {
 		return false, false

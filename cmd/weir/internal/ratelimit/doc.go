@@ -14,8 +14,8 @@
 //
 //	algorithm: token_bucket   # or leaky_bucket, fixed_window (the default), sliding_window, sliding_log
 //	window: 30s               # instead of unit: any duration
-//	burst: 100                # of the two buckets
-//	count: all                # also denied hits; or admitted: only those
+//	burst: 100                # for token_bucket and leaky_bucket
+//	count: all                # denied hits count too; or admitted: they never count
 //
 // # Units
 //

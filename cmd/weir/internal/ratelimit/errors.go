@@ -6,6 +6,6 @@ import "github.com/floodweir/weir/weirfile/strict"
 // accepted values. It wraps weir.ErrInvalid.
 type Error = strict.Error
 
-// Errors lists the faults of all files, in their order. Its Cut returns the first 200
-// and the number of the others.
+// Errors lists the faults of all files, in their order. Its Cut returns the first 200,
+// with the number of the others.
 type Errors = strict.Errors

@@ -8,15 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// A key is "|envoy", with which no key of a policy begins, and then of the domain and
-// of every entry its key and its value
+// maxKey is the longest key, in bytes. A key is "|envoy", with which no key of a policy
+// begins, and then the domain, and the key and the value of every entry, each as
 //
 //	|LENGTH:TEXT     a text and its length in bytes
-//	|*LENGTH:TEXT    the pattern that stands for all values that match it
+//	|*LENGTH:TEXT    a pattern, for all values that match it
 //
-// as in "|envoy|9:messaging|9:to_number|10:2061111111". The length says where a text
-// ends, so different descriptors make different keys. A key that would be longer than
-// maxKey is "|envoy|#" and the SHA-256 of what it would be.
+// as in "|envoy|9:messaging|9:to_number|10:2061111111". Because of the lengths, different
+// descriptors have different keys. A longer key is "|envoy|#" and its SHA-256.
 const maxKey = 256
 
 const keyPrefix = "|envoy"
@@ -30,7 +29,7 @@ func key(domain string, steps []step) string {
 			b = appendText(appendText(b, s.Key), s.Value)
 			continue
 		}
-		// All keys that match are one as well, if the key is a pattern.
+		// If the key is a pattern too, all keys that match it share the state.
 		b = appendText(b, s.d.Key)
 		b = append(b, "|*"...)
 		b = strconv.AppendInt(b, int64(len(pattern)), 10)
@@ -39,8 +38,8 @@ func key(domain string, steps []step) string {
 	return folded(b)
 }
 
-// Key is the key of a descriptor whatever is configured for it: for limits that come
-// with a request.
+// Key returns the key of a descriptor without regard to the configuration, for limits that
+// come with a request.
 func (d *Domain) Key(entries []Entry) string {
 	b := appendText(append(make([]byte, 0, 128), keyPrefix...), d.Name)
 	for _, e := range entries {
@@ -66,14 +65,15 @@ func folded(b []byte) string {
 // maxLabel is the longest label with values of a request, in bytes.
 const maxLabel = 200
 
-// label is the label of a way: that of the file, or one with values of the request.
+// label returns the label of a match: that of the last descriptor, or one with values of the
+// request.
 func label(steps []step) string {
 	last := steps[len(steps)-1].d
-	asked := last.DetailedMetric
-	for i := 0; i < len(steps) && !asked; i++ {
-		asked = steps[i].valued(false)
+	valued := last.DetailedMetric
+	for i := 0; i < len(steps) && !valued; i++ {
+		valued = steps[i].valued(false)
 	}
-	if !asked {
+	if !valued {
 		return last.label
 	}
 	var b strings.Builder
@@ -102,7 +102,7 @@ func (s *step) valued(detailed bool) bool {
 	return detailed || s.d.ValueToMetric && (s.wild || s.d.Value == "")
 }
 
-// segment is a descriptor in a label.
+// segment returns the name of a descriptor in a label.
 func segment(key, value string) string {
 	if value == "" {
 		return key

@@ -11,7 +11,7 @@ import (
 	"github.com/floodweir/weir/weirfile/strict"
 )
 
-// units maps the units to their lengths.
+// units has the length of each unit.
 var units = map[string]time.Duration{
 	"second": time.Second, "minute": time.Minute, "hour": time.Hour,
 	"day": 24 * time.Hour, "week": 7 * 24 * time.Hour, "month": 30 * 24 * time.Hour, "year": 365 * 24 * time.Hour,
@@ -58,7 +58,7 @@ func (d decoder) rateLimit(n strict.Node, field string) *Limit {
 	} else {
 		d.window(n, m, field, l)
 		if !m.Values["requests_per_unit"].There() {
-			d.Fail(n, field+".requests_per_unit", "", "want a whole number from 0 to %d; 0 lets nothing through", math.MaxUint32)
+			d.Fail(n, field+".requests_per_unit", "", "want a whole number from 0 to %d; 0 denies every request", math.MaxUint32)
 		}
 		c, algorithm := d.rule(m, field, l)
 		if counted && l.Window > 0 && l.RequestsPerUnit > 0 && len(d.Faults()) == before {

@@ -13,7 +13,7 @@ import (
 	"github.com/floodweir/weir/weirfile/strict"
 )
 
-// Bounds of what is read.
+// The largest files that are read.
 const (
 	// MaxSize is the largest file, in bytes.
 	MaxSize = 4 << 20
@@ -24,14 +24,14 @@ const (
 )
 
 // Load reads a file, or the files of a directory and its subdirectories that end in
-// .yaml or .yml. Names that begin with a dot are skipped, and links are followed only
-// to files, so that a mounted ConfigMap is read once. Each domain is in one file.
+// .yaml or .yml. It skips names that begin with a dot, and follows links only to files, so
+// that a mounted ConfigMap is read once. Two files with one domain are an error.
 //
 // It returns Errors, or an error of package os if something cannot be read.
 func Load(path string) (*Config, error) { return load(path, false) }
 
-// LoadMerged is Load for domains in several files, which are merged in the order of
-// their names.
+// LoadMerged is Load, but it merges files with the same domain, in the order of their
+// names.
 func LoadMerged(path string) (*Config, error) { return load(path, true) }
 
 func load(path string, merge bool) (*Config, error) {

@@ -16,31 +16,31 @@ type Match struct {
 	// Key identifies the state of the limit; "" if the limit has no state.
 	Key string
 
-	// Path names the descriptors on the way, as in "message_type_marketing.to_number":
-	// there are as many as the configuration has descriptors.
+	// Path has the names of the matched descriptors, as in
+	// "message_type_marketing.to_number". The configuration bounds the number of paths.
 	Path string
 
-	// Label is Path, or what DetailedMetric and ValueToMetric make of it: there are as
-	// many as clients send values.
+	// Label is Path, with the values that DetailedMetric and ValueToMetric add. Clients can
+	// send any number of values.
 	Label string
 }
 
-// A level is the descriptors that stand side by side.
+// A level has the descriptors of one list.
 type level struct {
 	exact    map[Entry]*Descriptor
 	bare     map[string]*Descriptor // by key
 	patterns []pattern              // in the order of the file
-	wild     map[Entry]*Descriptor  // those of the patterns
+	wild     map[Entry]*Descriptor  // the descriptors of patterns
 }
 
 // A pattern is a descriptor with a '*'.
 type pattern struct {
-	key, value []string // what stands between the '*'
+	key, value []string // the texts between the '*'
 	any        bool     // there is no value
 	descriptor *Descriptor
 }
 
-// add puts d into its place, and returns what is there already.
+// add adds d, or returns the descriptor with the same key and value.
 func (l *level) add(d *Descriptor) *Descriptor {
 	if l.exact == nil {
 		l.exact, l.bare, l.wild = map[Entry]*Descriptor{}, map[string]*Descriptor{}, map[Entry]*Descriptor{}
@@ -48,28 +48,28 @@ func (l *level) add(d *Descriptor) *Descriptor {
 	e := Entry{d.Key, d.Value}
 	switch {
 	case strings.Contains(d.Key, "*") || strings.Contains(d.Value, "*"):
-		if there := l.wild[e]; there != nil {
-			return there
+		if known := l.wild[e]; known != nil {
+			return known
 		}
 		l.wild[e] = d
 		l.patterns = append(l.patterns, pattern{
 			key: strings.Split(d.Key, "*"), value: strings.Split(d.Value, "*"), any: d.Value == "", descriptor: d,
 		})
 	case d.Value == "":
-		if there := l.bare[d.Key]; there != nil {
-			return there
+		if known := l.bare[d.Key]; known != nil {
+			return known
 		}
 		l.bare[d.Key] = d
 	default:
-		if there := l.exact[e]; there != nil {
-			return there
+		if known := l.exact[e]; known != nil {
+			return known
 		}
 		l.exact[e] = d
 	}
 	return nil
 }
 
-// find is the descriptor for e, or nil, and whether it was found by a pattern.
+// find returns the descriptor for e, or nil, and whether it is a pattern.
 func (l *level) find(e Entry) (d *Descriptor, wild bool) {
 	if e.Value != "" {
 		if d := l.exact[e]; d != nil {
@@ -115,7 +115,7 @@ type step struct {
 	wild bool
 }
 
-// shared is the pattern that stands for the value, or "".
+// shared returns the pattern whose values share one state, or "".
 func (s *step) shared() string {
 	switch {
 	case !s.wild || !s.d.ShareThreshold:
@@ -126,8 +126,8 @@ func (s *step) shared() string {
 	return s.d.Value
 }
 
-// Match returns the limit of a descriptor. It returns false if there is none, or only
-// one for fewer or more entries. A nil Domain has none.
+// Match returns the limit of a descriptor, and false if there is none. A limit for fewer or
+// more entries does not match. A nil Domain has no limits.
 func (d *Domain) Match(entries []Entry) (Match, bool) {
 	if d == nil || len(entries) == 0 || len(entries) > d.depth {
 		return Match{}, false
@@ -153,7 +153,7 @@ func (d *Domain) Match(entries []Entry) (Match, bool) {
 	return m, true
 }
 
-// Paths are the names of all descriptors of d that have a limit, as in Match.Path.
+// Paths returns the Match.Path of every descriptor of d with a limit.
 func (d *Domain) Paths() []string {
 	var paths []string
 	var walk func([]*Descriptor)
@@ -171,7 +171,7 @@ func (d *Domain) Paths() []string {
 	return paths
 }
 
-// Depth is the largest number of entries that a descriptor with a limit in d may have.
+// Depth returns the largest number of entries of a descriptor in d.
 func (d *Domain) Depth() int {
 	if d == nil {
 		return 0

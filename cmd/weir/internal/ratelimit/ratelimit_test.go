@@ -287,6 +287,6 @@ func ExampleLoad() {
 	_, err := ratelimit.Load("testdata/bad/share.yaml")
 	fmt.Println(err)
 	// Output:
-	// testdata/bad/share.yaml:5:5: descriptors[0].share_threshold: true: want a value with *, such as files/*: it is matches that share, and "a_b" is one alone
-	// testdata/bad/share.yaml:8:5: descriptors[1].share_threshold: true: want a value with *, such as files/*: it is matches that share, and "a" is one alone
+	// testdata/bad/share.yaml:5:5: descriptors[0].share_threshold: true: want a value with *, such as files/*: "a_b" matches one value alone
+	// testdata/bad/share.yaml:8:5: descriptors[1].share_threshold: true: want a value with *, such as files/*: "a" matches one value alone
 }
