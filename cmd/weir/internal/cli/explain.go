@@ -73,7 +73,7 @@ func (w *app) explanation(ctx context.Context, e *explainOptions, args []string)
 	}
 	var err error
 	if e.q.Headers, err = explain.ParseHeaders(e.headers); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("explain: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -89,7 +89,11 @@ func (w *app) explanation(ctx context.Context, e *explainOptions, args []string)
 		return nil, err
 	}
 	defer store.Close()
-	return explain.Explain(ctx, store, file.Policies, e.q)
+	answer, err := explain.Explain(ctx, store, file.Policies, e.q)
+	if err != nil {
+		return nil, fmt.Errorf("explain: %w", err)
+	}
+	return answer, nil
 }
 
 // askAdmin calls the admin interface of a running program.

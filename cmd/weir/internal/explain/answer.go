@@ -43,14 +43,14 @@ type Verdict string
 
 // The verdicts.
 const (
-	// Unlimited is a request under no policy that is enforced.
+	// Unlimited is a request that no enforced policy matches.
 	Unlimited Verdict = "unlimited"
-	// Admitted is a request that would go through.
+	// Admitted is a request that would be admitted.
 	Admitted Verdict = "admitted"
 	// Denied is a request that would be denied.
 	Denied Verdict = "denied"
-	// Undecided is a request about which the store did not decide: the policies say
-	// what becomes of it.
+	// Undecided is a request that the store did not decide: OnStoreError of the policies
+	// would.
 	Undecided Verdict = "undecided"
 )
 
@@ -60,7 +60,7 @@ type Denial struct {
 	Limit  string `json:"limit"`
 	Status int    `json:"status"`
 
-	// RetryAfter is the time until it would pass; absent if Never.
+	// RetryAfter is the time until the request would be admitted; absent if Never.
 	RetryAfter *Seconds `json:"retry_after,omitempty"`
 	Never      bool     `json:"never,omitempty"`
 
@@ -84,7 +84,7 @@ type Policy struct {
 	Enforced  bool   `json:"enforced"`
 	Candidate bool   `json:"candidate,omitempty"`
 
-	// Count is the requests that count, if not the admitted ones.
+	// Count selects the requests that count, if not the admitted ones.
 	Count string `json:"count,omitempty"`
 
 	Key  string `json:"key,omitempty"`
@@ -113,7 +113,7 @@ type Limit struct {
 	ResetAfter Seconds  `json:"reset_after"`
 	Delay      Seconds  `json:"delay,omitempty"`
 
-	// Decides is set for the one limit that the verdict comes from.
+	// Decides is set for the limit that determines the verdict.
 	Decides bool `json:"decides,omitempty"`
 
 	// From lists former limits of the key, newest first, whose state is carried over.
@@ -136,13 +136,13 @@ func (s Seconds) MarshalJSON() ([]byte, error) {
 func (s *Seconds) UnmarshalJSON(b []byte) error {
 	f, err := strconv.ParseFloat(string(b), 64)
 	if err != nil || f < 0 || f > float64(weir.Never)/1e9 {
-		return &Error{"seconds", shorten(string(b)), "a number of seconds"}
+		return invalid("seconds", string(b), "a number of seconds")
 	}
 	*s = Seconds(time.Duration(f*1e6+0.5) * time.Microsecond)
 	return nil
 }
 
-// limitOf returns the limit of a decision with its figures.
+// limitOf returns the result of one limit.
 func limitOf(r weir.Request, d weir.Decision) Limit {
 	l := Limit{
 		Limit: r.Limit.String(), OK: d.OK, Capacity: r.Limit.Capacity(), Remaining: d.Remaining, Debt: d.Debt,

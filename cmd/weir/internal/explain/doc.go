@@ -12,12 +12,12 @@
 //
 // # Guarantees
 //
-// The request is read and matched as the gateway does, but every limit is only peeked
-// at. Limits that decide together are peeked at together, at one instant. State of
-// former limits is counted but not moved.
+// The request is parsed and matched as in the gateway, but no limit is charged. Limits that
+// decide together are read together, at one instant. State of former limits counts, but is
+// not moved.
 //
 // # Errors
 //
-// An error of Explain that wraps weir.ErrInvalid names the invalid field of the
-// question. A store that could not decide is not an error: the answer describes it.
+// An error of Explain is a *problem.FieldError about a field of the question. A store that
+// could not decide is not an error: the answer describes it.
 package explain

@@ -9,7 +9,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// Explain returns how a request would be decided. It consumes nothing.
+// Explain returns how a request would be decided. It consumes nothing. An error is a
+// *problem.FieldError about q.
 func Explain(ctx context.Context, store weir.Store, set *policy.Set, q Question) (*Answer, error) {
 	r, err := q.request()
 	if err != nil {
@@ -19,22 +20,22 @@ func Explain(ctx context.Context, store weir.Store, set *policy.Set, q Question)
 	if r.addr.IsValid() {
 		a.Request.ClientIP = r.addr.String()
 	}
-	var asked, found policy.Matches
-	enforced := set.Match(&asked, r)
-	findings := set.Explain(&found, r)
-	for i := range found.Requests {
-		found.Requests[i].Verb = weir.Peek
+	var matched, all policy.Matches
+	enforced := set.Match(&matched, r)
+	charges := set.Explain(&all, r)
+	for i := range all.Requests {
+		all.Requests[i].Verb = weir.Peek
 	}
-	e := explanation{Answer: a, ctx: ctx, store: store, rs: found.Requests, ds: make([]weir.Decision, len(found.Requests))}
-	failed := error(nil)
+	e := explanation{Answer: a, ctx: ctx, store: store, rs: all.Requests, ds: make([]weir.Decision, len(all.Requests))}
+	var storeErr error
 	if enforced > 0 {
-		failed = e.decide(0, enforced)
+		storeErr = e.decide(0, enforced)
 	}
-	for _, f := range findings {
-		a.Policies = append(a.Policies, e.about(f, enforced, failed))
+	for _, c := range charges {
+		a.Policies = append(a.Policies, e.policy(c, enforced, storeErr))
 	}
 	if enforced > 0 {
-		e.judge(findings, enforced, failed)
+		e.setVerdict(charges, enforced, storeErr)
 	}
 	return a, nil
 }
@@ -48,7 +49,7 @@ type explanation struct {
 	ds    []weir.Decision
 }
 
-// decide peeks at requests at one instant.
+// decide peeks at the requests from index from to to, at one instant.
 func (e *explanation) decide(from, to int) error {
 	_, err := e.store.DoAll(e.ctx, e.rs[from:to], e.ds[from:to])
 	if err == nil && to > from && e.At.IsZero() {
@@ -57,9 +58,9 @@ func (e *explanation) decide(from, to int) error {
 	return err
 }
 
-// about adds the result of one policy. failed is the reason why enforced policies were
-// not decided.
-func (e *explanation) about(f policy.Charge, enforced int, failed error) Policy {
+// policy returns the result of one policy. storeErr is the reason why enforced policies were
+// not decided, or nil.
+func (e *explanation) policy(f policy.Charge, enforced int, storeErr error) Policy {
 	c := f.Policy.Config()
 	p := Policy{Name: f.Policy.Name(), Matched: f.Missed == "", Why: f.Missed, Mode: string(c.Mode)}
 	p.Candidate = strings.HasSuffix(p.Name, "~candidate")
@@ -73,7 +74,7 @@ func (e *explanation) about(f policy.Charge, enforced int, failed error) Policy 
 		return p
 	}
 	p.Key, p.Cost, p.Enforced, p.OnStoreError = f.Key, f.Cost, f.From < enforced, string(c.OnStoreError)
-	err := failed
+	err := storeErr
 	if !p.Enforced {
 		err = e.decide(f.From, f.To)
 	}
@@ -93,15 +94,15 @@ func (e *explanation) about(f policy.Charge, enforced int, failed error) Policy 
 	return p
 }
 
-// judge sets the verdict of the enforced policies.
-func (e *explanation) judge(findings []policy.Charge, enforced int, failed error) {
-	if failed != nil {
+// setVerdict sets the verdict of the enforced policies.
+func (e *explanation) setVerdict(charges []policy.Charge, enforced int, storeErr error) {
+	if storeErr != nil {
 		e.Verdict = Undecided
 		return
 	}
 	counts := enforce.Combine(e.ds[:enforced])
 	e.Verdict, e.Delay = Admitted, Seconds(counts.Delay)
-	for i, f := range findings {
+	for i, f := range charges {
 		if f.Missed != "" || f.From >= enforced {
 			continue
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/explain"
+	"github.com/floodweir/weir/cmd/weir/internal/problem"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
@@ -57,13 +58,13 @@ func limits(texts ...string) (ls []weir.Limit) {
 	return ls
 }
 
-// A dear is a cost that cannot be measured.
-type dear struct{}
+// A failingCost is a cost expression that always fails.
+type failingCost struct{}
 
-func (dear) Eval(policy.Attributes) (int64, error) { return 0, errors.New("no such key") }
-func (dear) String() string                        { return "cost" }
+func (failingCost) Eval(policy.Attributes) (int64, error) { return 0, errors.New("no such key") }
+func (failingCost) String() string                        { return "cost" }
 
-// every is policies of every kind.
+// every returns policies of every kind.
 func every(t testing.TB) *policy.Set {
 	ip := []policy.KeyPart{{Source: policy.ClientIP}}
 	return setOf(t,
@@ -75,11 +76,11 @@ func every(t testing.TB) *policy.Set {
 		policy.Config{Name: "gone", Key: ip, Limits: limits("1/h"), Mode: policy.Off},
 		policy.Config{Name: "some", Match: policy.Match{Paths: []string{"/some"}}, Key: ip, Limits: limits("1/h"), Percent: 1},
 		policy.Config{Name: "queue", Match: policy.Match{Paths: []string{"/queue"}}, Key: ip, Limits: limits("1/s leaky_bucket burst 5 queue"), OnDenied: policy.OnDenied{Wait: time.Minute}},
-		policy.Config{Name: "dear", Match: policy.Match{Paths: []string{"/dear"}}, Key: ip, Limits: limits("10/h"), CostOf: dear{}, Cost: 3, Count: policy.CountFailures, OnStoreError: policy.Closed},
+		policy.Config{Name: "dear", Match: policy.Match{Paths: []string{"/dear"}}, Key: ip, Limits: limits("10/h"), CostOf: failingCost{}, Cost: 3, Count: policy.CountFailures, OnStoreError: policy.Closed},
 	)
 }
 
-// take takes what a request would.
+// take charges the enforced policies of a request.
 func take(t *testing.T, store weir.Store, set *policy.Set, q explain.Question, times int) {
 	t.Helper()
 	a, err := explain.Explain(t.Context(), store, set, q)
@@ -158,7 +159,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestWhen checks that a retry passes at the time of the explanation and not before.
+// TestWhen checks that a retry is admitted at the time of the explanation and not before.
 func TestWhen(t *testing.T) {
 	store, now := frozen(t)
 	set := every(t)
@@ -208,7 +209,7 @@ func TestFollowing(t *testing.T) {
 	take(t, store, old, q, 5)
 	config.Limits = limits("20/h")
 	set := setOf(t, config).WithPrevious(old)
-	for range 2 { // looking moves nothing
+	for range 2 { // Explain moves no state
 		a, err := explain.Explain(t.Context(), store, set, q)
 		if err != nil {
 			t.Fatal(err)
@@ -286,8 +287,8 @@ func TestBadQuestions(t *testing.T) {
 		{"POST", "", `{"url":"/","headers":[]}`, "headers", "array", "names and values"},
 		{"POST", "", `{"url":"/","headers":{"X":1}}`, "headers", "1", "a text or an array"},
 		{"POST", "", `{"url":"/","headers":{"X":null}}`, "headers", "null", "a text or an array"},
-		{"POST", "", `{"url":"/","headers":{"X Y":"1"}}`, "headers", "X Y", "names as HTTP has them"},
-		{"POST", "", `{"url":"/","headers":{"":"1"}}`, "headers", "nothing", "names as HTTP has them"},
+		{"POST", "", `{"url":"/","headers":{"X Y":"1"}}`, "headers", "X Y", "valid names"},
+		{"POST", "", `{"url":"/","headers":{"":"1"}}`, "headers", "nothing", "valid names"},
 		{"POST", "", `{"url":"/","headers":{"X":"a\nb"}}`, "headers.X", `a\nb`, "without line breaks"},
 		{"POST", "", `{"url":"/","headers":{"host":"a"}}`, "headers.Host", "one", "host"},
 		{"POST", "", `{}`, "url", "nothing", "a URL or path"},
@@ -317,8 +318,9 @@ func TestBadQuestions(t *testing.T) {
 			t.Errorf("%s%s = %d %s, want 400 with %q, %q, %q", test.body, test.query, w.Code, w.Body, test.field, test.value, test.expected)
 		}
 	}
-	if _, err := explain.Explain(t.Context(), store, set, explain.Question{}); !errors.Is(err, weir.ErrInvalid) {
-		t.Errorf("Explain of nothing = %v, want one that wraps ErrInvalid", err)
+	_, err := explain.Explain(t.Context(), store, set, explain.Question{})
+	if field := (*problem.FieldError)(nil); !errors.As(err, &field) || field.Field != "url" {
+		t.Errorf("Explain of nothing = %v, want a FieldError of url", err)
 	}
 }
 

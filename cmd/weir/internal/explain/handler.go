@@ -43,7 +43,11 @@ func New(store weir.Store, current func() *policy.Set) http.Handler {
 			a, err = Explain(r.Context(), store, current(), q)
 		}
 		if err != nil {
-			refuse(w, err)
+			var field *problem.FieldError
+			if !errors.As(err, &field) {
+				field = &problem.FieldError{Field: "request", Expected: err.Error()}
+			}
+			field.Write(w, http.StatusBadRequest)
 			return
 		}
 		b, err := json.Marshal(a)
@@ -56,15 +60,6 @@ func New(store weir.Store, current func() *policy.Set) http.Handler {
 	})
 }
 
-func refuse(w http.ResponseWriter, err error) {
-	p := problem.Problem{Status: http.StatusBadRequest, Detail: err.Error()}
-	var e *Error
-	if errors.As(err, &e) {
-		p.Field, p.Value, p.Expected = e.Field, e.Value, e.Want
-	}
-	problem.Write(w, p)
-}
-
 const fields = `"method", "url" or "host" and "path", "headers", and "client_ip"`
 
 // parse reads a question in JSON.
@@ -72,7 +67,7 @@ func parse(data []byte) (q Question, err error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	err = dec.Decode(&q)
-	var e *Error
+	var e *problem.FieldError
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &e):
@@ -82,11 +77,11 @@ func parse(data []byte) (q Question, err error) {
 		if kind.Field == "headers" {
 			want = "an object with names and values"
 		}
-		return q, &Error{kind.Field, "a JSON " + kind.Value, want}
+		return q, invalid(kind.Field, "a JSON "+kind.Value, want)
 	case err != nil:
-		return q, &Error{"body", shorten(string(data)), "a JSON object with " + fields + ": " + strings.TrimPrefix(err.Error(), "json: ")}
+		return q, invalid("body", string(data), "a JSON object with "+fields+": "+strings.TrimPrefix(err.Error(), "json: "))
 	case len(bytes.TrimSpace(data[dec.InputOffset():])) > 0:
-		return q, &Error{"body", shorten(string(data[dec.InputOffset():])), "nothing after the JSON object"}
+		return q, invalid("body", string(data[dec.InputOffset():]), "nothing after the JSON object")
 	}
 	return q, nil
 }
@@ -95,7 +90,7 @@ func parse(data []byte) (q Question, err error) {
 func fromQuery(raw string) (q Question, err error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return q, &Error{"query", shorten(raw), "parameters as in ?url=/search&client_ip=203.0.113.7"}
+		return q, invalid("query", raw, "parameters as in ?url=/search&client_ip=203.0.113.7")
 	}
 	texts := map[string]*string{"method": &q.Method, "url": &q.URL, "host": &q.Host, "path": &q.Path, "client_ip": &q.ClientIP}
 	for name, all := range values {
@@ -105,9 +100,9 @@ func fromQuery(raw string) (q Question, err error) {
 				return q, err
 			}
 		case to == nil:
-			return q, &Error{"query", shorten(name), "method, url, host, path, client_ip and header"}
+			return q, invalid("query", name, "method, url, host, path, client_ip and header")
 		case len(all) > 1:
-			return q, &Error{name, strconv.Itoa(len(all)) + " of them", "one"}
+			return q, invalid(name, strconv.Itoa(len(all))+" of them", "one")
 		default:
 			*to = all[0]
 		}
@@ -121,7 +116,7 @@ func ParseHeaders(fields []string) (map[string]Values, error) {
 	for _, f := range fields {
 		name, value, ok := strings.Cut(f, ":")
 		if !ok || name == "" {
-			return nil, &Error{"header", shorten(f), "NAME: VALUE"}
+			return nil, invalid("header", f, "NAME: VALUE")
 		}
 		h[name] = append(h[name], strings.TrimSpace(value))
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/problem"
 )
 
 // A Question is a request to explain. URL, or Path with Host, is required.
@@ -46,38 +47,18 @@ func (v *Values) UnmarshalJSON(b []byte) error {
 	}
 	var all []string
 	if err := json.Unmarshal(b, &all); err != nil || all == nil {
-		return &Error{"headers", shorten(string(b)), "a text or an array of texts for each name"}
+		return invalid("headers", string(b), "a text or an array of texts for each name")
 	}
 	*v = all
 	return nil
 }
 
-// An Error describes an invalid field of a Question. It wraps weir.ErrInvalid.
-type Error struct {
-	Field, Value, Want string
+// invalid returns the error of a field, with control characters escaped.
+func invalid(field, value, expected string) *problem.FieldError {
+	return problem.Invalid(field, printable(value), expected)
 }
 
-// Error returns the fault in one sentence.
-func (e *Error) Error() string {
-	return fmt.Sprintf("explain: %s: got %s, want %s", e.Field, e.Value, e.Want)
-}
-
-// Unwrap returns weir.ErrInvalid.
-func (e *Error) Unwrap() error { return weir.ErrInvalid }
-
-// shorten returns a value shortened for an error.
-func shorten(s string) string {
-	const most = 80
-	switch {
-	case s == "":
-		return "nothing"
-	case len(s) > most:
-		return fmt.Sprintf("%.*q…", most, s)
-	}
-	return fmt.Sprintf("%q", s)
-}
-
-// A request is a question as policies see it.
+// A request has the attributes of a question for policies.
 type request struct {
 	r     *http.Request
 	addr  netip.Addr
@@ -97,7 +78,7 @@ func (a *request) Cookie(name string) (values []string) {
 	return values
 }
 
-// request reads q as a server reads a request.
+// request parses q as a server parses a request.
 func (q *Question) request() (*request, error) {
 	method, uri, host := q.Method, q.Path, q.Host
 	if method == "" {
@@ -105,9 +86,9 @@ func (q *Question) request() (*request, error) {
 	}
 	switch {
 	case q.URL != "" && q.Path != "":
-		return nil, &Error{"path", shorten(q.Path), "url or path, not both"}
+		return nil, invalid("path", q.Path, "url or path, not both")
 	case q.URL == "" && q.Path == "":
-		return nil, &Error{"url", "nothing", "a URL or path, such as /search?q=weir"}
+		return nil, invalid("url", "", "a URL or path, such as /search?q=weir")
 	case q.URL != "":
 		uri = q.URL
 	}
@@ -115,20 +96,20 @@ func (q *Question) request() (*request, error) {
 		host = "localhost"
 	}
 	if !isPlain(host) || strings.ContainsAny(host, ",/") {
-		return nil, &Error{"host", shorten(q.Host), "one host, such as example.com"}
+		return nil, invalid("host", q.Host, "one host, such as example.com")
 	}
 	r, err := read(method, uri, host)
 	if err != nil {
 		if _, bad := read(method, "/", host); bad != nil {
-			return nil, &Error{"method", shorten(q.Method), "a method such as GET"}
+			return nil, invalid("method", q.Method, "a method such as GET")
 		}
 		if q.URL != "" {
-			return nil, &Error{"url", shorten(q.URL), "a URL or path as a server would accept it, such as /search?q=weir"}
+			return nil, invalid("url", q.URL, "a URL or path as a server would accept it, such as /search?q=weir")
 		}
-		return nil, &Error{"path", shorten(q.Path), "a path as a server would accept it, such as /search?q=weir"}
+		return nil, invalid("path", q.Path, "a path as a server would accept it, such as /search?q=weir")
 	}
 	if q.Host != "" && r.URL.Host != "" && !strings.EqualFold(r.URL.Host, q.Host) {
-		return nil, &Error{"host", shorten(q.Host), "the host of url, or none"}
+		return nil, invalid("host", q.Host, "the host of url, or none")
 	}
 	query, _, _ := strings.Cut(r.URL.RawQuery, "#") // as package httplimit reads it
 	a := &request{r: r}
@@ -138,14 +119,14 @@ func (q *Question) request() (*request, error) {
 	}
 	if q.ClientIP != "" {
 		if a.addr, err = netip.ParseAddr(q.ClientIP); err != nil || a.addr.Zone() != "" {
-			return nil, &Error{"client_ip", shorten(q.ClientIP), "an address such as 203.0.113.7 or 2001:db8::1"}
+			return nil, invalid("client_ip", q.ClientIP, "an address such as 203.0.113.7 or 2001:db8::1")
 		}
 		a.addr = a.addr.Unmap()
 	}
 	return a, nil
 }
 
-// read parses a request of two lines.
+// read parses a request line and a Host field.
 func read(method, uri, host string) (*http.Request, error) {
 	if !isPlain(method) || !isPlain(uri) {
 		return nil, fmt.Errorf("explain: %w: a space or control character", weir.ErrInvalid)
@@ -153,6 +134,7 @@ func read(method, uri, host string) (*http.Request, error) {
 	return http.ReadRequest(bufio.NewReader(strings.NewReader(method + " " + uri + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n")))
 }
 
+// isPlain reports whether s has no spaces and control characters.
 func isPlain(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
@@ -163,13 +145,13 @@ func headers(named map[string]Values) (http.Header, error) {
 	for name, values := range named {
 		switch {
 		case name == "" || strings.ContainsAny(name, ":(),/;<=>?@[]{}\"\\") || !isPlain(name) || strings.ContainsFunc(name, func(r rune) bool { return r > '~' }):
-			return nil, &Error{"headers", shorten(name), "names as HTTP has them, such as X-Api-Key"}
+			return nil, invalid("headers", name, "valid names, such as X-Api-Key")
 		case strings.EqualFold(name, "Host"):
-			return nil, &Error{"headers.Host", "one", "host"}
+			return nil, invalid("headers.Host", "one", "host")
 		}
 		for _, v := range values {
 			if strings.ContainsFunc(v, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
-				return nil, &Error{"headers." + name, shorten(v), "a value without line breaks and other control characters"}
+				return nil, invalid("headers."+name, v, "a value without line breaks and other control characters")
 			}
 			c := textproto.CanonicalMIMEHeaderKey(name)
 			h[c] = append(h[c], strings.Trim(v, " \t"))

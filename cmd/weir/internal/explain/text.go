@@ -68,7 +68,7 @@ func (p *Policy) write(b *strings.Builder) {
 	}
 }
 
-// how describes the mode of a policy.
+// how returns the mode of a policy in words.
 func (p *Policy) how() string {
 	switch {
 	case p.Candidate:

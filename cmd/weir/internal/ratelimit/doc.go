@@ -25,7 +25,7 @@
 // # Guarantees
 //
 // Different descriptors never share a key, whatever their entries contain: every part
-// of a key has its length, and a long key is replaced by its SHA-256.
+// of a key is preceded by its length, and a long key is replaced by its SHA-256.
 //
 // # Errors
 //
