@@ -72,6 +72,7 @@ check: ## gofmt, tidy go.mod files, vet and staticcheck
 .PHONY: figures
 figures: ## words, sizes and repetition of the source; DIR=another checkout to compare
 	@go run ./tools/figures $(DIR)
+	@cd $(or $(DIR),.) && go test -vet=off -count 1 -run 'TestSizes$$' -v . | sed -n '/exported names/,/^---/p'
 
 .PHONY: lint
 lint: ## golangci-lint with .golangci.yml, beyond what check asks (builds it: minutes, once)

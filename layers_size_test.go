@@ -1,6 +1,7 @@
 package weir_test
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -37,12 +38,22 @@ var largeFor = map[string]string{
 	"flashsale/shop lines":             "the services and the workers of a sale share one snapshot of it; a split would export that",
 }
 
-// TestSizes holds packages, types and files to the sizes above.
+// TestSizes holds packages, types and files to the sizes above. With -v it prints the largest
+// packages and types.
 func TestSizes(t *testing.T) {
-	large, err := sizes(os.DirFS("."))
+	packages, large, err := sizes(os.DirFS("."))
 	if err != nil {
 		t.Fatal(err)
 	}
+	names, methods := map[string]int{}, map[string]int{}
+	for dir, c := range packages {
+		names[dir] = c.names
+		for typ, n := range c.methods {
+			methods[dir+"."+typ] = n
+		}
+	}
+	t.Logf("exported names:%s", largest(names))
+	t.Logf("methods of a type:%s", largest(methods))
 	for _, what := range slices.Sorted(maps.Keys(large)) {
 		if largeFor[what] == "" {
 			t.Errorf("%s: %s: make it smaller, or give a reason in largeFor", what, large[what])
@@ -55,15 +66,29 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// sizes returns what exceeds a size, with the figure.
-func sizes(tree fs.FS) (map[string]string, error) {
-	type counts struct {
-		names, lines int
-		methods      map[string]int
+// largest returns the 25 largest counts, one in a line.
+func largest(counts map[string]int) string {
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(counts[b]-counts[a], strings.Compare(a, b))
+	})
+	var b strings.Builder
+	for _, name := range names[:min(25, len(names))] {
+		fmt.Fprintf(&b, "\n%6d %s", counts[name], name)
 	}
-	packages, large := map[string]*counts{}, map[string]string{}
+	return b.String()
+}
+
+// counts has the sizes of one package.
+type counts struct {
+	names, lines int
+	methods      map[string]int // by type
+}
+
+// sizes returns the sizes of packages, and what exceeds a size, with the figure.
+func sizes(tree fs.FS) (packages map[string]*counts, large map[string]string, err error) {
+	packages, large = map[string]*counts{}, map[string]string{}
 	fset := token.NewFileSet()
-	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		base := path.Base(name)
 		switch {
 		case err != nil:
@@ -140,7 +165,7 @@ func sizes(tree fs.FS) (map[string]string, error) {
 			}
 		}
 	}
-	return large, err
+	return packages, large, err
 }
 
 // receiver returns the name of the type of a method.
@@ -167,7 +192,7 @@ func TestSizesBreach(t *testing.T) {
 		"policy.T methods": "package policy\ntype t int\n" + repeat("func (*T[X]) m%d() {}\n", maxMethods+1),
 		"policy/p.go":      "package policy\n" + strings.Repeat("\n", maxFile),
 	} {
-		large, err := sizes(fstest.MapFS{"policy/p.go": &fstest.MapFile{Data: []byte(text)}})
+		_, large, err := sizes(fstest.MapFS{"policy/p.go": &fstest.MapFile{Data: []byte(text)}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,16 +1,14 @@
-// Command figures prints figures about the source tree: words, sizes and repetition.
+// Command figures prints figures about the source tree: words, lines and repetition.
 //
 //	go run ./tools/figures [DIR]
 //
 // It reads DIR (the working directory if none is given) without building it, so two
-// checkouts can be compared.
+// checkouts can be compared. TestSizes (layers_size_test.go) has the sizes of packages and
+// types.
 package main
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"hash/fnv"
 	"io/fs"
 	"maps"
@@ -25,6 +23,7 @@ import (
 var (
 	persons = regexp.MustCompile(`(?i)\b(nobody|somebody|whoever)\b`)
 	telling = regexp.MustCompile(`(?i)\b(told|tells)\b`)
+	block   = regexp.MustCompile("(?ms)^\\s*```.*?^\\s*```\\s*$")
 	forms   = regexp.MustCompile(`(?m)^\s*// (?:(?:A|An|The) )?\S+ (?:is|are) (?:what|who|that of|those of)\b`)
 )
 
@@ -33,10 +32,8 @@ const window = 6
 
 type figures struct {
 	persons, telling, forms int
-	names                   map[string]int // exported names by package
-	methods                 map[string]int // by type
 	lines                   map[string]int // by area and kind
-	pages, words            int            // English
+	pages, words, prose     int            // English; prose is words outside of code blocks
 	windows                 map[uint64]int // windows of lines, by hash
 }
 
@@ -52,7 +49,7 @@ func main() {
 }
 
 func run(root string) error {
-	f := figures{names: map[string]int{}, methods: map[string]int{}, lines: map[string]int{}, windows: map[uint64]int{}}
+	f := figures{lines: map[string]int{}, windows: map[uint64]int{}}
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -73,7 +70,8 @@ func run(root string) error {
 		if err != nil {
 			return err
 		}
-		return f.file(filepath.ToSlash(rel), ext, string(text))
+		f.file(filepath.ToSlash(rel), ext, string(text))
+		return nil
 	})
 	if err != nil {
 		return err
@@ -82,13 +80,15 @@ func run(root string) error {
 	return nil
 }
 
-func (f *figures) file(name, ext, text string) error {
+// file adds the figures of one file.
+func (f *figures) file(name, ext, text string) {
 	if ext == ".md" {
 		if !strings.Contains(name, "zh-CN") {
 			f.pages++
 			f.words += len(strings.Fields(text))
+			f.prose += len(strings.Fields(block.ReplaceAllString(text, "")))
 		}
-		return nil
+		return
 	}
 	area, _, nested := strings.Cut(name, "/")
 	if !nested {
@@ -103,7 +103,7 @@ func (f *figures) file(name, ext, text string) error {
 	}
 	f.lines[area+" "+kind] += strings.Count(text, "\n")
 	if kind != "go" {
-		return nil
+		return
 	}
 	for line := range strings.Lines(text) {
 		if persons.MatchString(line) {
@@ -115,7 +115,6 @@ func (f *figures) file(name, ext, text string) error {
 	}
 	f.forms += len(forms.FindAllString(text, -1))
 	f.repetition(text)
-	return f.api(name, text)
 }
 
 // repetition counts windows of lines that have code.
@@ -134,65 +133,11 @@ func (f *figures) repetition(text string) {
 	}
 }
 
-// api counts exported names and methods.
-func (f *figures) api(name, text string) error {
-	parsed, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
-	if err != nil {
-		return err
-	}
-	dir := path.Dir(name)
-	for _, d := range parsed.Decls {
-		switch x := d.(type) {
-		case *ast.FuncDecl:
-			switch {
-			case x.Recv != nil:
-				f.methods[dir+"."+receiver(x.Recv.List[0].Type)]++
-			case x.Name.IsExported():
-				f.names[dir]++
-			}
-		case *ast.GenDecl:
-			for _, s := range x.Specs {
-				switch y := s.(type) {
-				case *ast.TypeSpec:
-					if y.Name.IsExported() {
-						f.names[dir]++
-					}
-				case *ast.ValueSpec:
-					for _, n := range y.Names {
-						if n.IsExported() {
-							f.names[dir]++
-						}
-					}
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// receiver returns the name of the type of a method.
-func receiver(e ast.Expr) string {
-	for {
-		switch x := e.(type) {
-		case *ast.StarExpr:
-			e = x.X
-		case *ast.IndexExpr:
-			e = x.X
-		case *ast.IndexListExpr:
-			e = x.X
-		case *ast.Ident:
-			return x.Name
-		default:
-			return ""
-		}
-	}
-}
-
 func (f *figures) print() {
 	fmt.Printf("Go lines with nobody, somebody, whoever: %d\n", f.persons)
 	fmt.Printf("Go lines with told, tells: %d\n", f.telling)
 	fmt.Printf("doc comments \"X is what, who, that of\": %d\n", f.forms)
-	fmt.Printf("English pages: %d, words: %d\n", f.pages, f.words)
+	fmt.Printf("English pages: %d, words: %d, without code blocks: %d\n", f.pages, f.words, f.prose)
 	repeated := 0
 	for _, n := range f.windows {
 		repeated += n - 1
@@ -205,22 +150,4 @@ func (f *figures) print() {
 		total += f.lines[area]
 	}
 	fmt.Printf("  %-28s %6d\n", "all", total)
-	table("exported names (10 or more)", f.names, 10)
-	table("methods of a type (20 or more)", f.methods, 20)
-}
-
-func table(title string, counts map[string]int, least int) {
-	fmt.Println("\n" + title)
-	keys := slices.Collect(maps.Keys(counts))
-	slices.SortFunc(keys, func(a, b string) int {
-		if counts[a] != counts[b] {
-			return counts[b] - counts[a]
-		}
-		return strings.Compare(a, b)
-	})
-	for _, k := range keys {
-		if counts[k] >= least {
-			fmt.Printf("  %-48s %4d\n", k, counts[k])
-		}
-	}
 }
