@@ -1,21 +1,24 @@
 // Command tally runs the tests of several stages and counts them together.
 //
-//	tally STAGE [VAR=value…] [flags of go test] -- PACKAGES… [then STAGE …]
+//	tally STAGE [VAR=value…] [flags of go test] -- PACKAGES… [beside STAGE …] [then STAGE …]
 //
-// Each stage is one call of go test, which builds and runs several packages at once. For
-// each stage tally prints one line, the seconds of its slowest packages, and the output of
+// Each stage is one call of go test, which builds and runs several packages at once. Stages
+// joined by beside run at the same time. For each stage tally prints one line with its time
+// and the CPU time of its processes, the seconds of its slowest packages, and the output of
 // failed tests. The last line counts the tests that passed, failed and were skipped; a
 // test with subtests counts as its subtests. tally fails if a test failed or was skipped,
 // or if no test ran.
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -30,22 +33,24 @@ func main() {
 type stage struct {
 	name            string
 	env, flags, pkg []string
+	beside          bool // runs at the same time as the stage before
 }
 
 // parse splits args into stages.
 func parse(args []string) ([]stage, error) {
 	var all []stage
+	beside := false
 	for {
 		part, rest := args, []string(nil)
-		then := slices.Index(args, "then")
-		if then >= 0 {
-			part, rest = args[:then], args[then+1:]
+		end := slices.IndexFunc(args, func(a string) bool { return a == "then" || a == "beside" })
+		if end >= 0 {
+			part, rest = args[:end], args[end+1:]
 		}
 		dashes := slices.Index(part, "--")
 		if dashes < 1 || dashes == len(part)-1 || strings.HasPrefix(part[0], "-") {
-			return nil, fmt.Errorf("usage: tally STAGE [VAR=value…] [flags of go test] -- PACKAGES… [then STAGE …]")
+			return nil, fmt.Errorf("usage: tally STAGE [VAR=value…] [flags of go test] -- PACKAGES… [beside STAGE …] [then STAGE …]")
 		}
-		s := stage{name: part[0]}
+		s := stage{name: part[0], beside: beside}
 		for _, a := range part[1:dashes] {
 			if strings.HasPrefix(a, "-") {
 				s.flags = append(s.flags, a)
@@ -55,10 +60,10 @@ func parse(args []string) ([]stage, error) {
 		}
 		s.pkg = part[dashes+1:]
 		all = append(all, s)
-		if then < 0 {
+		if end < 0 {
 			return all, nil
 		}
-		args = rest
+		args, beside = rest, args[end] == "beside"
 	}
 }
 
@@ -67,21 +72,27 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	var mu sync.Mutex // guards sum, broken and writes to out
 	var sum counts
 	var broken []string
+	var running sync.WaitGroup
 	for _, s := range stages {
-		start := time.Now()
-		c, slow, err := s.test(out)
-		fmt.Fprintf(out, "%-8s%5d passed %3d failed %3d skipped %7.1fs  %s %s\n", verdict(c, err), c.passed, c.failed, c.skipped,
-			time.Since(start).Seconds(), s.name, strings.Join(s.flags, " "))
-		for _, p := range slow {
-			fmt.Fprintf(out, "%44.1fs    %s\n", p.seconds, p.name)
+		if !s.beside {
+			running.Wait()
 		}
-		if err != nil {
-			broken = append(broken, s.name)
-		}
-		sum.add(c)
+		running.Go(func() {
+			var text bytes.Buffer
+			c, err := s.report(&text)
+			mu.Lock()
+			defer mu.Unlock()
+			text.WriteTo(out)
+			if err != nil {
+				broken = append(broken, s.name)
+			}
+			sum.add(c)
+		})
 	}
+	running.Wait()
 	fmt.Fprintf(out, "\n%d passed, %d failed, %d skipped\n", sum.passed, sum.failed, sum.skipped)
 	switch {
 	case len(broken) > 0 || sum.failed > 0:
@@ -94,6 +105,18 @@ func run(args []string, out io.Writer) error {
 	return nil
 }
 
+// report runs the tests of a stage and writes its lines.
+func (s stage) report(out io.Writer) (counts, error) {
+	start := time.Now()
+	c, slow, cpu, err := s.test(out)
+	fmt.Fprintf(out, "%-8s%5d passed %3d failed %3d skipped %7.1fs %7.1fs CPU  %s %s\n", verdict(c, err), c.passed, c.failed, c.skipped,
+		time.Since(start).Seconds(), cpu.Seconds(), s.name, strings.Join(s.flags, " "))
+	for _, p := range slow {
+		fmt.Fprintf(out, "%44.1fs    %s\n", p.seconds, p.name)
+	}
+	return c, err
+}
+
 func verdict(c counts, err error) string {
 	switch {
 	case err != nil || c.failed > 0:
@@ -104,21 +127,24 @@ func verdict(c counts, err error) string {
 	return "ok"
 }
 
-// test runs the tests of one stage. It returns the packages that took a second or more.
-func (s stage) test(out io.Writer) (counts, []timing, error) {
+// test runs the tests of one stage. It returns the packages that took a second or more, and
+// the CPU time of go test and the processes that it waited for.
+func (s stage) test(out io.Writer) (c counts, slow []timing, cpu time.Duration, err error) {
 	cmd := exec.Command("go", append(append([]string{"test", "-json"}, s.flags...), s.pkg...)...)
 	cmd.Env = append(os.Environ(), s.env...)
-	cmd.Stderr = out
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
-		return counts{}, nil, err
+		return c, nil, 0, err
 	}
 	if err := cmd.Start(); err != nil {
-		return counts{}, nil, err
+		return c, nil, 0, err
 	}
-	c, slow, err := tally(pipe, out)
+	c, slow, err = tally(pipe, out)
 	if werr := cmd.Wait(); werr != nil {
 		err = werr
 	}
-	return c, slow, err
+	stderr.WriteTo(out)
+	return c, slow, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
 }

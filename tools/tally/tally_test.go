@@ -84,16 +84,44 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+// TestBeside runs two stages of which each waits for a file of the other.
+func TestBeside(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "go.mod", "module p\n\ngo 1.26.0\n")
+	for _, of := range [][2]string{{"a", "b"}, {"b", "a"}} {
+		if err := os.Mkdir(filepath.Join(dir, of[0]), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write(t, dir, of[0]+"/p_test.go", fmt.Sprintf(`package p
+import ("os"; "testing"; "time")
+func TestA(t *testing.T) {
+	if err := os.WriteFile("here", nil, 0o644); err != nil { t.Fatal(err) }
+	for end := time.Now().Add(time.Minute); ; {
+		if _, err := os.Stat("../%s/here"); err == nil { return }
+		if time.Now().After(end) { t.Fatal("the other stage does not run") }
+	}
+}
+`, of[1]))
+	}
+	t.Chdir(dir)
+	t.Setenv("GOWORK", "off")
+	var out strings.Builder
+	if err := run(strings.Fields("one -- ./a beside two -- ./b"), &out); err != nil || !strings.Contains(out.String(), "\n2 passed, 0 failed") {
+		t.Errorf("run = %v, want 2 passed in:\n%s", err, &out)
+	}
+}
+
 func TestParse(t *testing.T) {
-	gs, err := parse(strings.Fields("one A=1 -x -- a b/... then two -y -- c"))
+	gs, err := parse(strings.Fields("one A=1 -x -- a b/... then two -y -- c beside three -- d"))
 	want := []stage{
 		{name: "one", env: []string{"A=1"}, flags: []string{"-x"}, pkg: []string{"a", "b/..."}},
 		{name: "two", flags: []string{"-y"}, pkg: []string{"c"}},
+		{name: "three", pkg: []string{"d"}, beside: true},
 	}
 	if err != nil || !reflect.DeepEqual(gs, want) {
 		t.Errorf("parse = %v, %v, want %v", gs, err, want)
 	}
-	for _, args := range []string{"", "-x", "one -x", "one -x --", "-x -- a", "one -x -- a then", "then -- a"} {
+	for _, args := range []string{"", "-x", "one -x", "one -x --", "-x -- a", "one -x -- a then", "then -- a", "one -- a beside", "beside -- a"} {
 		if gs, err := parse(strings.Fields(args)); err == nil {
 			t.Errorf("parse(%q) = %v, want the usage", args, gs)
 		}
