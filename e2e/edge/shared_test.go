@@ -62,9 +62,7 @@ func upstreamOf(t *testing.T, h http.Handler) string {
 // listener.
 func serveWeir(t *testing.T, weir, file string, args ...string) (gateway, api string) {
 	t.Helper()
-	for gateway == api {
-		gateway, api = porttest.Address(t), porttest.Address(t)
-	}
+	gateway, api = porttest.Address(t), porttest.Address(t)
 	cmd := exec.Command(weir, append([]string{"serve", file, "--listen-gateway", gateway, "--listen-http", api,
 		"--listen-grpc", "off", "--listen-resp", "off", "--listen-admin", "off"}, args...)...)
 	var log bytes.Buffer
@@ -392,17 +390,17 @@ policies:
 	}
 }
 
-// await polls until something holds, for up to ten seconds.
+// await polls until something holds, for up to 30 seconds.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(30 * time.Second)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("%s: not after 10 s", what)
+			t.Fatalf("%s: not after 30 s", what)
 		}
 	}
 }

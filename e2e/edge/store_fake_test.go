@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // A storeFake is a server that responds with the result of a function. With Close it closes
@@ -130,19 +129,3 @@ func silence([]string) (string, bool) { return "", false }
 
 // storeGrant is a reply that admits one request.
 var storeGrant = "*1\r\n$56\r\n\x01" + strings.Repeat("\x00", 55) + "\r\n"
-
-// untilStore waits for up to ten seconds until ok holds.
-func untilStore(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(10 * time.Second)
-	defer deadline.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("not after 10s: %s", what)
-		}
-	}
-}

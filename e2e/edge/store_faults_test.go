@@ -134,7 +134,7 @@ func TestStorePool(t *testing.T) {
 			}
 		})
 	}
-	untilStore(t, "64 connections", func() bool { return len(fake.commands()) == 64 })
+	await(t, "64 connections", func() bool { return len(fake.commands()) == 64 })
 	// Another server has its own pool.
 	if r := s.ask(t, storeSettings{Redis: storeRedis{Hosts: []string{redis.Addr}}}, false, "k"); r.Err != "" {
 		t.Errorf("another server: %s", r.Err)
@@ -186,7 +186,7 @@ func TestStoreBreaker(t *testing.T) {
 		}
 		return storeGrant, false
 	})
-	untilStore(t, "asked again", func() bool { return ask().Err == "" })
+	await(t, "asked again", func() bool { return ask().Err == "" })
 	after := fake.commands()[asked:]
 	if got := strings.Join(after[:min(len(after), 3)], " "); got != "AUTH PING EVALSHA" {
 		t.Errorf("commands %v, want AUTH PING EVALSHA", after)
@@ -230,7 +230,7 @@ func TestStoreSentinel(t *testing.T) {
 	one, two := redistest.Start(t, "repl-diskless-sync-delay 0"), redistest.Start(t)
 	host, port, _ := net.SplitHostPort(one.Addr)
 	two.Do(t, "REPLICAOF", host, port)
-	untilStore(t, "a replica in step", func() bool {
+	await(t, "a replica in step", func() bool {
 		return strings.Contains(fmt.Sprint(two.Do(t, "INFO", "replication")), "master_link_status:up")
 	})
 	sentinel := redistest.StartSentinel(t, "main", one)
@@ -253,7 +253,7 @@ func TestStoreSentinel(t *testing.T) {
 	two.Do(t, "REPLICAOF", "NO", "ONE")
 	sentinel.Do(t, "SENTINEL", "REMOVE", "main")
 	sentinel.Do(t, "SENTINEL", "MONITOR", "main", h, p, 1)
-	untilStore(t, "the new primary", func() bool { return s.ask(t, settings, true, "new").Err == "" })
+	await(t, "the new primary", func() bool { return s.ask(t, settings, true, "new").Err == "" })
 	if n := two.Do(t, "EXISTS", "weir:1:{new}:1000/h+burst+1000"); n != int64(1) {
 		t.Errorf("the new primary has no state: %v", two.Do(t, "KEYS", "*"))
 	}

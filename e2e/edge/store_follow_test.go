@@ -69,7 +69,7 @@ func TestStoreFollow(t *testing.T) {
 				t.Logf("last: %+v", last)
 			}
 		}()
-		untilStore(t, "adopted "+adopted+", trouble "+trouble, func() bool {
+		await(t, "adopted "+adopted+", trouble "+trouble, func() bool {
 			f := state()
 			return f.Adopted == adopted && (trouble == "") == (f.Trouble == "") && strings.Contains(f.Trouble, trouble)
 		})
@@ -80,7 +80,7 @@ func TestStoreFollow(t *testing.T) {
 	twice := func() { // two more polls
 		t.Helper()
 		from := looks()
-		untilStore(t, "two looks", func() bool { return looks() >= from+2 })
+		await(t, "two looks", func() bool { return looks() >= from+2 })
 	}
 
 	twice()

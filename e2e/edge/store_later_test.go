@@ -111,7 +111,7 @@ os.execute("kill -QUIT " .. ngx.worker.pid())
 ngx.update_time()
 ngx.print(queue.waiting())`)
 	var got storeAnswer
-	untilStore(t, "500 taken", func() bool {
+	await(t, "500 taken", func() bool {
 		r := s.run(t, []weir.Request{{Verb: weir.Peek, Key: "k", Limit: limit, N: 1}}, false)
 		if r.Err != "" {
 			t.Fatal(r.Err)
