@@ -29,7 +29,7 @@ units    = $(addsuffix /...,$(filter-out ./e2e,$(modules)))
 # root has those of the layers and the language.
 racy := . ./internal/... ./memstore/... ./policy ./enforce ./failover ./httplimit/... ./guard/... ./transport ./rpclimit \
 	./contrib/connect/... ./contrib/fiber/... ./contrib/grpc/... \
-	$(addprefix ./cmd/weir/internal/,admin/... cli/... decisionlog/... demo/... forwardauth/... gateway/... httpapi/... metrics/... published/... \
+	$(addprefix ./cmd/weir/internal/,access/... admin/... cli/... decisionlog/... demo/... forwardauth/... gateway/... httpapi/... metrics/... published/... \
 	ratelimit/... respd/... rls/... run/... telemetry/... watch/...)
 both := . $(patsubst %/race_on_test.go,./%,$(wildcard */race_on_test.go */*/race_on_test.go))
 plain = $(sort $(both) $(filter-out $(shell go list $(racy)),$(shell go list $(units))))
