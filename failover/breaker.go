@@ -2,7 +2,6 @@ package failover
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/floodweir/weir"
@@ -183,5 +182,10 @@ func (b *breaker) recent(now time.Duration) (calls, failed, late int) {
 	return calls, failed, late
 }
 
-// jitter returns a random number in [0, 1).
-func jitter() float64 { return rand.Float64() }
+// jitter returns a number in [0, 1) that depends on the nanosecond in which it is called.
+// Processes do not share that, and a run in virtual time can be repeated.
+func jitter() float64 {
+	x := uint64(time.Now().UnixNano()) * 0x9e3779b97f4a7c15
+	x = (x ^ x>>29) * 0xbf58476d1ce4e5b9
+	return float64(x>>11) / (1 << 53)
+}

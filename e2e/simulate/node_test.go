@@ -58,7 +58,7 @@ func (s gated) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision)
 	return ok, err
 }
 
-func newNode(w *world, n *network, index, nodes int, set *policy.Set) *node {
+func newNode(w *world, n *network, index, nodes, calls int, set *policy.Set) *node {
 	must := func(err error) {
 		if err != nil {
 			panic(err)
@@ -68,7 +68,7 @@ func newNode(w *world, n *network, index, nodes int, set *policy.Set) *node {
 	var err error
 	x.redis, err = redisstore.New(&conn{n, index}, redisstore.Config{})
 	must(err)
-	x.guarded, err = failover.New(gated{x.redis, w, "store", false}, failover.Config{})
+	x.guarded, err = failover.New(gated{x.redis, w, "store", false}, failover.Config{MaxCalls: calls, MaxQueue: 2 * calls})
 	must(err)
 	x.memory, err = memstore.New(memstore.Config{})
 	must(err)

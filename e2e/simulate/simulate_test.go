@@ -58,13 +58,17 @@ func simulate(t *testing.T, seed uint64, bug string, keep bool) (out report) {
 		for i := range 1 + w.rng.IntN(4) {
 			l.shared = append(l.shared, fmt.Sprintf("hot%d", i*3+w.rng.IntN(3)))
 		}
-		set, nodes := policies(w), 1+w.rng.IntN(3)
-		for i := range nodes {
-			n.routes = append(n.routes, map[int]int{})
-			l.nodes = append(l.nodes, newNode(w, n, i, nodes, set))
+		set, nodes, calls, clients := policies(w), 1+w.rng.IntN(3), 64, 6
+		if w.chance(0.15) { // more requests than a node may have in progress
+			calls, clients, l.think = 1+w.rng.IntN(2), 10, 25*time.Millisecond
+			f.kinds = append(f.kinds, "many requests")
 		}
 		for i := range nodes {
-			for j := range 1 + w.rng.IntN(6) {
+			n.routes = append(n.routes, map[int]int{})
+			l.nodes = append(l.nodes, newNode(w, n, i, nodes, calls, set))
+		}
+		for i := range nodes {
+			for j := range 1 + w.rng.IntN(clients) {
 				l.start(i, j)
 			}
 		}

@@ -193,6 +193,7 @@ func (l *workload) reserve(ctx context.Context, q *request, x *node, r, settle w
 				return d, err
 			}
 			<-time.After(time.Duration(7+q.id%13) * time.Millisecond)
+			l.world.pass(q.id, "retry", nil)
 		}
 		return d, err
 	}
@@ -202,6 +203,7 @@ func (l *workload) reserve(ctx context.Context, q *request, x *node, r, settle w
 		return
 	}
 	<-time.After(hold)
+	l.world.pass(q.id, "settle", nil)
 	if _, err := ask(settle); err != nil && !errors.Is(err, weir.ErrNoReservation) {
 		q.err = err
 	}
@@ -217,7 +219,13 @@ func (l *workload) finished(q *request) {
 			degraded = d.Degraded
 		}
 	}
+	overloaded := errors.Is(q.err, weir.ErrOverloaded)
 	switch {
+	case overloaded:
+		what = "overloaded"
+		if q.ok || q.kind == "policy" && q.outcome.Passes() {
+			l.record.violate("request %d of node %d is admitted because the node is overloaded", q.id, q.node)
+		}
 	case q.kind == "policy" && q.outcome == enforce.FailedOpen:
 		what = "admitted, open"
 	case q.kind == "policy" && q.outcome == enforce.FailedClosed:
