@@ -70,14 +70,15 @@ func (e *Enforcer) decide(p *Admission, charges []policy.Charge) (outcome Outcom
 		ctx, stop = withGrace(ctx)
 	}
 	ok, err := false, e.setLimits(p, charges)
-	if err == nil {
+	limited := err == nil
+	if limited {
 		ok, err = do(ctx, e.store, rs, ds)
 	}
 	stop()
 	switch {
 	case err != nil:
 		p.recordUncertain(e.store, charges)
-		return e.undecided(p, charges, err)
+		return e.undecided(p, charges, err, limited)
 	case !ok:
 		return Denied, nil
 	}
@@ -122,8 +123,9 @@ func do(ctx context.Context, store weir.Store, rs []weir.Request, ds []weir.Deci
 // undecided applies the OnStoreError of charges after the store made no decision. If Local
 // decides, charges that are open get a decision without a limit. An overload of this process
 // refuses the request in every mode: otherwise a client with enough connections could bypass
-// its limits.
-func (e *Enforcer) undecided(p *Admission, charges []policy.Charge, err error) (Outcome, error) {
+// its limits. Local cannot decide a request whose LimitFunc returned no limit (limited is
+// false), and refuses it.
+func (e *Enforcer) undecided(p *Admission, charges []policy.Charge, err error, limited bool) (Outcome, error) {
 	_, ds := p.of(charges)
 	clear(ds)
 	if p.ctx.Err() != nil {
@@ -139,6 +141,9 @@ func (e *Enforcer) undecided(p *Admission, charges []policy.Charge, err error) (
 		case policy.Closed:
 			return FailedClosed, err
 		case policy.Local:
+			if !limited {
+				return FailedClosed, err
+			}
 			local, rs = append(local, charge), append(rs, p.q.Requests[charge.From:charge.To]...)
 		}
 	}

@@ -51,7 +51,8 @@
 //  3. Policies that are open admit the request.
 //
 // Admission.Err returns the error in each of these cases. A canceled request is refused, not
-// failed open. If the request reserves something, the store gets another second to reply, so
+// failed open. So is a request that this process is too busy to decide, whatever the modes are:
+// the error then wraps weir.ErrOverloaded. If the request reserves something, the store gets another second to reply, so
 // that the reservation can be canceled.
 //
 // # Concurrency

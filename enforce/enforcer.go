@@ -16,7 +16,8 @@ import (
 // Options has the settings that are the same for every interface.
 type Options struct {
 	// Local decides for policies whose OnStoreError is Local while the store makes no
-	// decision: see package failover. It is required if there is one.
+	// decision; one of NewLocal if nil. Set a store of failover.NewLocal where several
+	// processes share the limits.
 	Local weir.Store
 
 	// MaxWaiters bounds the requests that policies with an OnDenied.Wait hold back at a
@@ -31,12 +32,12 @@ type Options struct {
 	// LimitFunc, if not nil, returns the limit of each key instead of the policies: each has
 	// one key part, a KeyFunc, and one limit, which is not used. LimitFunc gets the text of
 	// the key, which may be empty. If it returns an error or the zero Limit, no decision is
-	// made, and OnStoreError applies: return a default for unknown keys.
+	// made, and OnStoreError applies; Local then refuses the request. Return a default for
+	// unknown keys.
 	LimitFunc weir.LimitFunc
 }
 
-// Check returns an error, which wraps weir.ErrInvalid, if a field is invalid. It does not know
-// whether Local is required.
+// Check returns an error, which wraps weir.ErrInvalid, if a field is invalid.
 func (o *Options) Check() error {
 	switch {
 	case o.MaxWaiters < 0:
@@ -98,15 +99,15 @@ func New(store weir.Store, set *policy.Set, c Config) (*Enforcer, error) {
 	if err := c.Options.Check(); err != nil {
 		return nil, err
 	}
+	if c.Local == nil {
+		c.Local = NewLocal()
+	}
 	c.MaxWaiters = cmp.Or(c.MaxWaiters, DefaultMaxWaiters)
 	c.SettleTTL = cmp.Or(c.SettleTTL, DefaultSettleTTL)
 	e := &Enforcer{store: store, set: set, c: c}
 	e.queue.Max, e.queue.Clock = c.MaxWaiters, waitqueue.ClockOf(store)
 	for _, p := range set.Policies() {
 		pc := p.Config()
-		if pc.OnStoreError == policy.Local && c.Local == nil {
-			return nil, fmt.Errorf("enforce: Local: %w: got nil, want a store, since policy %s has on_store_error local", weir.ErrInvalid, p.Name())
-		}
 		e.waits = e.waits || pc.OnDenied.Wait > 0
 		e.counts = e.counts || pc.Count == policy.CountAll
 		e.settles = e.settles || !c.NoResponse && byResult(&pc)

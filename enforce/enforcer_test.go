@@ -18,8 +18,6 @@ import (
 // values.
 func TestNewRefuses(t *testing.T) {
 	store, none := fakestore.Memory(t), set(t)
-	local := about("p", "1/s")
-	local.OnStoreError = policy.Local
 	for _, tc := range []struct {
 		store weir.Store
 		set   *policy.Set
@@ -32,7 +30,6 @@ func TestNewRefuses(t *testing.T) {
 		{store, none, enforce.Config{Options: enforce.Options{SettleTTL: time.Millisecond}}, "enforce: SettleTTL: invalid: got 1ms, want 0, or 1s to"},
 		{store, none, enforce.Config{Options: enforce.Options{SettleTTL: -time.Second}}, "enforce: SettleTTL: invalid: got -1s, want 0, or 1s to"},
 		{store, none, enforce.Config{Options: enforce.Options{SettleTTL: bounds.MaxTTL + 1}}, "enforce: SettleTTL: invalid: got 720h0m0.000000001s, want 0, or 1s to"},
-		{store, set(t, local), enforce.Config{}, "enforce: Local: invalid: got nil, want a store, since policy p has"},
 	} {
 		_, err := enforce.New(tc.store, tc.set, tc.c)
 		if !errors.Is(err, weir.ErrInvalid) || !strings.HasPrefix(err.Error(), tc.want) {

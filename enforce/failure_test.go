@@ -20,6 +20,18 @@ func failMode(name string, mode policy.FailMode, limit ...string) policy.Config 
 	return c
 }
 
+// TestDefaultMode checks that without OnStoreError and Options.Local the whole limits decide in
+// the memory of the process, and that a policy is open only if it says so.
+func TestDefaultMode(t *testing.T) {
+	e := open(t, fakestore.Failing(weir.ErrUnavailable), enforce.Config{}, about("p", "2/h"))
+	var p enforce.Admission
+	for i, want := range []enforce.Outcome{enforce.Admitted, enforce.Admitted, enforce.Denied} {
+		if got := enter(t, e, &p); got != want || p.Decision().Degraded != policy.Local {
+			t.Errorf("request %d: %s, %+v, want %s by mode local", i, got, p.Decision(), want)
+		}
+	}
+}
+
 // TestOverload checks that a request that this process is too busy to decide is refused in
 // every mode. Local does not decide it: each node would admit its share of the limit.
 func TestOverload(t *testing.T) {

@@ -71,8 +71,8 @@ func (d *Denied) Unwrap() []error {
 
 // StoreError reports that the store made no decision, or that the context of the call ended
 // first. It wraps Err. If Resource.HandlesStoreError is set, the guard returns it also for calls
-// that the rule admits, so that error handlers run first. FailsOpen is then true, and Enter admits
-// the call if no handler handles the error.
+// that the rule may admit, so that error handlers run first. FailsOpen is then true. If no handler
+// handles the error, Enter decides by on_store_error.
 type StoreError struct {
 	Name      string
 	FailsOpen bool
@@ -80,6 +80,8 @@ type StoreError struct {
 
 	guard *Guard // if FailsOpen
 	key   string
+	n     int64
+	local bool // on_store_error is local
 }
 
 // Error returns "guard: getId: no decision: …".
@@ -88,12 +90,15 @@ func (u *StoreError) Error() string { return fmt.Sprintf("guard: %s: no decision
 // Unwrap returns Err.
 func (u *StoreError) Unwrap() error { return u.Err }
 
-// Enter admits a call whose error was not handled, after asking the protections. The error is u
-// if FailsOpen is false, or the *Denied of a Protection. A call that goes on without Enter is
-// not counted.
+// Enter decides by on_store_error about a call whose error was not handled, and asks the
+// protections. The error is u if FailsOpen is false, or the *Denied of Options.Local or of a
+// Protection. A call that goes on without Enter is not counted.
 func (u *StoreError) Enter(ctx context.Context) (*Entry, error) {
 	if !u.FailsOpen || u.guard == nil {
 		return nil, u
+	}
+	if u.local {
+		return u.guard.enter(ctx, u.key, u.n, false)
 	}
 	e := u.guard.newEntry(ctx)
 	e.decision.Degraded = policy.Open
@@ -103,7 +108,7 @@ func (u *StoreError) Enter(ctx context.Context) (*Entry, error) {
 	return e.begin(), nil
 }
 
-// FailsOpen reports whether err is a *StoreError whose rule admits the call.
+// FailsOpen reports whether err is a *StoreError whose Enter may admit the call.
 func FailsOpen(err error) bool {
 	var u *StoreError
 	return errors.As(err, &u) && u.FailsOpen

@@ -337,5 +337,5 @@ func ExampleStoreError_Enter() {
 	}
 	defer entry.Exit(nil)
 	fmt.Println("called", entry.Decision().Degraded)
-	// Output: called open
+	// Output: called local
 }

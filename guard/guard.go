@@ -79,6 +79,13 @@ func (g *Guard) enterLimits(e *Entry, now *resolved, key string, n int64, answer
 	if err != nil && (outcome == enforce.FailedOpen || outcome == enforce.FailedClosed) {
 		g.count.undecided.Add(1)
 	}
+	if answered && err != nil && (outcome == enforce.Admitted || outcome == enforce.Denied) {
+		// The error handlers run before Options.Local decides.
+		g.count.undecided.Add(1)
+		v.admission.Cancel()
+		g.leave(v, enforce.Result{})
+		return &StoreError{Name: g.resource.Name, FailsOpen: true, Err: err, guard: g, key: key, local: true, n: n}
+	}
 	switch outcome {
 	case enforce.Admitted:
 		err = nil

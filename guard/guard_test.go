@@ -215,7 +215,7 @@ func TestStoreErrors(t *testing.T) {
 		{policy.Closed, false, "guard: f: no decision: store down false"},
 		{policy.Closed, true, "guard: f: no decision: store down false"},
 		{policy.Local, false, "<nil> local"},
-		{policy.Local, true, "<nil> local"},
+		{policy.Local, true, "guard: f: no decision: store down true"},
 	} {
 		t.Run(fmt.Sprint(tc.mode, tc.answered), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -233,7 +233,15 @@ func TestStoreErrors(t *testing.T) {
 				if e.Exit(nil); got != tc.want {
 					t.Errorf("Enter = %s, want %s", got, tc.want)
 				}
-				if tc.mode == policy.Local {
+				var undecided *guard.StoreError
+				if errors.As(err, &undecided) && undecided.FailsOpen {
+					e, err := undecided.Enter(context.Background())
+					if err != nil || e.Decision().Degraded != tc.mode {
+						t.Errorf("StoreError.Enter = %v, %v, want a decision of mode %s", e, err, tc.mode)
+					}
+					e.Exit(nil)
+				}
+				if tc.mode == policy.Local && !tc.answered {
 					if _, err := g.Enter(context.Background(), ""); !errors.Is(err, guard.ErrDenied) {
 						t.Errorf("the second of a local 1/h: %v, want a denial", err)
 					}
@@ -253,7 +261,7 @@ func TestStoreErrorEnter(t *testing.T) {
 		t.Fatalf("Enter = %v, want an *Undecided that lets through", err)
 	}
 	e, err := u.Enter(context.Background())
-	if err != nil || !e.Decision().OK || e.Decision().Degraded != policy.Open {
+	if err != nil || !e.Decision().OK || e.Decision().Degraded != policy.Local {
 		t.Fatalf("Undecided.Enter = %v, %v", e, err)
 	}
 	if s := r.Live()[0]; s.Running != 1 || s.Passed != 1 || s.Undecided != 1 {

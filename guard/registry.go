@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
@@ -15,7 +16,8 @@ import (
 // guard: make each once, not for each call.
 type Registry struct {
 	memory      func() (*memstore.Store, error) // made on first use
-	invocations sync.Pool                       // of *visit
+	local       weir.Store                      // the default Options.Local
+	invocations sync.Pool                       // of *invocation
 	born        time.Time
 
 	resources sync.Map // *Guard by name
@@ -46,7 +48,7 @@ func (p *group) replace(now *resolved) {
 
 // NewRegistry returns a registry. An error wraps weir.ErrInvalid.
 func NewRegistry(c Config) (*Registry, error) {
-	r := &Registry{groups: map[string]*group{}, born: time.Now()}
+	r := &Registry{groups: map[string]*group{}, local: enforce.NewLocal(), born: time.Now()}
 	r.memory = sync.OnceValues(func() (*memstore.Store, error) { return memstore.New(memstore.Config{Full: memstore.Share}) })
 	r.invocations.New = func() any { return new(invocation) }
 	if err := r.Configure(c); err != nil {
@@ -86,6 +88,9 @@ func (r *Registry) Configure(c Config) error {
 			return err
 		}
 		c.Store = m
+	}
+	if c.Local == nil {
+		c.Local = r.local
 	}
 	l, err := newRuleSet(c, r.rules)
 	if err != nil {

@@ -86,8 +86,6 @@ func TestBadConfigs(t *testing.T) {
 		{guard.Config{Functions: bad(func(c *policy.Config) { c.Key = []policy.KeyPart{guard.KeyPart(), {Source: policy.ClientIP}} })}, `guard: functions: rules[0]: "f": invalid: key: want guard.KeyPart alone, got [cel:argument client.ip]`},
 		{guard.Config{Functions: bad(func(c *policy.Config) { c.Match.Paths = []string{"/a"} })}, `guard: functions: rules[0]: "f": invalid: match: want none: a rule applies to the calls of its name`},
 		{guard.Config{Functions: bad(func(c *policy.Config) { c.Settle.Header = "X-Cost" })}, `guard: functions: rules[0]: "f": invalid: cost: want no header or json: a call has no response`},
-		{guard.Config{Functions: bad(func(c *policy.Config) { c.OnStoreError = policy.Local })}, `guard: functions: rules[0]: "f": invalid: on_store_error local: got nil Config.Local, want a store`},
-		{guard.Config{Functions: system(rule(t, policy.Config{Name: "system", Limits: limits("5/h"), OnStoreError: policy.Local}))}, `guard: functions: system: invalid: on_store_error local: got nil Config.Local, want a store`},
 		{guard.Config{Functions: functions(guard.Rule{Name: "f", Settings: breaker})}, `guard: functions: rules[0]: "f": invalid: has a breaker, adaptive or bulkhead: got nil Config.Protections, want a function`},
 		{guard.Config{Functions: functions(guard.Rule{Name: "f", Settings: breaker}), Protections: func(string, guard.Settings) ([]guard.Protection, error) { return nil, errDown }}, `guard: functions: rules[0]: "f": invalid: store down`},
 		{guard.Config{Functions: system(guard.Rule{})}, `guard: functions: system: invalid: want limits, a breaker, adaptive or a bulkhead, got none of them`},

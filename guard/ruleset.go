@@ -106,9 +106,6 @@ func (l *ruleSet) newRule(r *Rule, field string, old map[string]*rule) (*rule, e
 		if err := validatePolicy(&c, field, system); err != nil {
 			return nil, err
 		}
-		if c.OnStoreError == policy.Local && l.c.Local == nil {
-			return nil, invalid(field, "on_store_error local: got nil Config.Local, want a store")
-		}
 		s.config, s.mode = &c, stricter(c.Mode, l.mode)
 	}
 	return s, l.protect(s, field, old[s.name])
@@ -217,7 +214,7 @@ next:
 			}
 		}
 		c := p.Config()
-		c.Mode, c.Percent, c.OnStoreError = policy.Off, 0, policy.Open // Open needs no Options.Local
+		c.Mode, c.Percent = policy.Off, 0
 		if p, err := policy.New(c); err == nil {
 			off = append(off, p)
 		}

@@ -105,9 +105,9 @@ func TestLimitFunc(t *testing.T) {
 		status          int
 	}{
 		{"alice", "1", 404}, {"alice", "0", 404}, {"alice", "0", 429}, {"bob", "0", 404}, {"bob", "0", 429},
-		{"", "0", 404}, {"", "0", 429}, {long, "0", 404}, {long, "0", 429}, {"mallory", "", 404},
+		{"", "0", 404}, {"", "0", 429}, {long, "0", 404}, {long, "0", 429}, {"mallory", "", 503},
 		{"raise", "", 0}, {"alice", "2", 404}, {"alice", "1", 404}, {"alice", "0", 404}, {"alice", "0", 429},
-		{"slots", "", 0}, {"alice", "", 404},
+		{"slots", "", 0}, {"alice", "", 503},
 	} {
 		switch c.user {
 		case "raise":

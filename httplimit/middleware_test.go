@@ -176,7 +176,6 @@ func TestStoreErrors(t *testing.T) {
 		outcome  enforce.Outcome
 	}{
 		{"open", []policy.FailMode{policy.Open}, 200, "open", enforce.FailedOpen},
-		{"default", []policy.FailMode{""}, 200, "open", enforce.FailedOpen},
 		{"closed", []policy.FailMode{policy.Closed}, 503, "closed", enforce.FailedClosed},
 		{"one of them closed", []policy.FailMode{policy.Open, policy.Closed, policy.Open}, 503, "closed", enforce.FailedClosed},
 	} {
@@ -407,11 +406,6 @@ func TestNewErrors(t *testing.T) {
 		},
 		"reservations too long": func() error {
 			_, err := httplimit.New(store, policies, httplimit.Config{Options: enforce.Options{SettleTTL: bounds.MaxTTL + 1}})
-			return err
-		},
-		"local without a store": func() error {
-			local := set(t, policy.Config{Name: "p", Limits: limits("1/s"), OnStoreError: policy.Local})
-			_, err := httplimit.New(store, local, httplimit.Config{})
 			return err
 		},
 		"header": func() error {

@@ -51,7 +51,7 @@ type Config struct {
 	// OnDenied is the response to a denied request.
 	OnDenied OnDenied
 
-	// OnStoreError selects the outcome of a request that the store did not decide; Open if
+	// OnStoreError selects the outcome of a request that the store did not decide; Local if
 	// empty.
 	OnStoreError FailMode
 
@@ -79,7 +79,8 @@ type Config struct {
 }
 
 // A FailMode selects the outcome of a request that the store did not decide. The zero value
-// means Open in every configuration that has a FailMode.
+// means Local in every configuration that has a FailMode. No mode applies to an error that
+// wraps weir.ErrOverloaded: such a request is refused.
 type FailMode = weir.FailMode
 
 // The fail modes.

@@ -73,7 +73,7 @@ func (c *Config) setDefaults() {
 		c.Percent = 100
 	}
 	if c.OnStoreError == "" {
-		c.OnStoreError = Open
+		c.OnStoreError = Local
 	}
 	if c.Mode == "" {
 		c.Mode = Enforce

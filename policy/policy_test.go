@@ -90,8 +90,8 @@ func keyOf(t testing.TB, p *policy.Policy, r request) (string, bool) {
 
 func TestNewFillsDefaultsIn(t *testing.T) {
 	c := mustNew(t, policy.Config{}).Config()
-	if c.Cost != 1 || c.Mode != policy.Enforce || c.OnStoreError != policy.Open || c.OnDenied.Status != 429 || !c.OnDenied.IsProblem() {
-		t.Errorf("Config() = %+v, want cost 1, enforce, open, 429 and problem+json", c)
+	if c.Cost != 1 || c.Mode != policy.Enforce || c.OnStoreError != policy.Local || c.OnDenied.Status != 429 || !c.OnDenied.IsProblem() {
+		t.Errorf("Config() = %+v, want cost 1, enforce, local, 429 and problem+json", c)
 	}
 	c = mustNew(t, policy.Config{OnDenied: policy.OnDenied{Body: "slow down"}}).Config()
 	if got, want := c.OnDenied.ContentType, "text/plain; charset=utf-8"; got != want {

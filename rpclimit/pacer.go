@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/internal/backoff"
 	"github.com/floodweir/weir/policy"
 )
@@ -53,9 +54,10 @@ type PacerConfig struct {
 	// with a RetryInfo, after that time: 0 to 10. A streaming call is not repeated.
 	Retries int
 
-	// OnStoreError decides about a call when Limiter's store makes no decision:
-	// policy.Open, the default, sends it; policy.Closed ends it with Unavailable. For
-	// policy.Local, set a Limiter of package failover.
+	// OnStoreError decides about a call when Limiter's store makes no decision. By default,
+	// policy.Local, the same limit in the memory of this process decides; policy.Open sends
+	// the call; policy.Closed ends it with Unavailable. So does, in every mode, an error
+	// that wraps weir.ErrOverloaded.
 	OnStoreError policy.FailMode
 }
 
@@ -74,6 +76,7 @@ type Dialect struct {
 type Pacer struct {
 	c     PacerConfig
 	d     Dialect
+	local weir.Store // nil unless OnStoreError is Local
 	pacer backoff.Pacer
 }
 
@@ -89,15 +92,18 @@ func NewPacer(c PacerConfig, d Dialect) (*Pacer, error) {
 	}
 	switch c.OnStoreError {
 	case "":
-		c.OnStoreError = policy.Open
-	case policy.Open, policy.Closed:
+		c.OnStoreError = policy.Local
+	case policy.Open, policy.Closed, policy.Local:
 	default:
-		return nil, fmt.Errorf("rpclimit: OnStoreError: %w: got %.60q, want open or closed", weir.ErrInvalid, c.OnStoreError)
+		return nil, fmt.Errorf("rpclimit: OnStoreError: %w: got %.60q, want open, closed or local", weir.ErrInvalid, c.OnStoreError)
 	}
 	if c.Key == nil {
 		c.Key = func(_ context.Context, target, _ string) string { return target }
 	}
 	p := &Pacer{c: c, d: d}
+	if c.OnStoreError == policy.Local {
+		p.local = enforce.NewLocal()
+	}
 	p.pacer.Queue.Max = cmp.Or(c.MaxWaiters, DefaultMaxWaiters)
 	p.pacer.Pauses.MaxKeys, p.pacer.Pauses.MaxPause = maxPaused, maxPause
 	return p, nil
@@ -158,7 +164,7 @@ func (p *Pacer) Observe(c Call, err error) bool {
 func (p *Pacer) admit(ctx context.Context, c Call) *End {
 	r := backoff.Request{Key: c.key, Scope: c.scope, Until: backoff.Until(ctx, p.c.MaxWait)}
 	if p.c.Limiter != nil && c.key != "" {
-		r.Budget = budget{p.c.Limiter, c.key}
+		r.Budget = budget{p.c.Limiter, p.local, c.key}
 	}
 	result, err := p.pacer.Admit(ctx, r)
 	d := result.Decision
@@ -168,7 +174,7 @@ func (p *Pacer) admit(ctx context.Context, c Call) *End {
 		return &e
 	case errors.Is(err, weir.ErrInvalid): // the caller's fault, so OnStoreError does not apply
 		return &End{InvalidArgument, fmt.Errorf("call not sent: invalid limit request: %w", err), weir.Never}
-	case err != nil && p.c.OnStoreError == policy.Closed:
+	case err != nil && (p.c.OnStoreError != policy.Open || errors.Is(err, weir.ErrOverloaded)):
 		return &End{Unavailable, fmt.Errorf("call not sent: no decision about its limit: %w", err), weir.Never}
 	case err != nil:
 		return nil
@@ -189,15 +195,28 @@ func unsent(by string, retry time.Duration) *End {
 // A budget is a Limiter, asked about one token of one key.
 type budget struct {
 	limiter *weir.Limiter
+	local   weir.Store // decides while the store of limiter does not; nil: none
 	key     string
 }
 
 // Do implements [backoff.Budget].
-func (b budget) Do(ctx context.Context, verb weir.Verb) (weir.Decision, error) {
+func (b budget) Do(ctx context.Context, verb weir.Verb) (d weir.Decision, err error) {
 	if verb == weir.Peek {
-		return b.limiter.Peek(ctx, b.key, 1)
+		d, err = b.limiter.Peek(ctx, b.key, 1)
+	} else {
+		d, err = b.limiter.Take(ctx, b.key, 1)
 	}
-	return b.limiter.Take(ctx, b.key, 1)
+	if b.local == nil || !errors.Is(err, weir.ErrUnavailable) || ctx.Err() != nil {
+		return d, err
+	}
+	r, second := b.limiter.Request(ctx, b.key, 1)
+	if second != nil {
+		return d, err
+	}
+	r.Verb = verb
+	d, err = b.local.Do(ctx, r)
+	d.Degraded = policy.Local
+	return d, err
 }
 
 // Return implements [backoff.Budget].

@@ -15,6 +15,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/internal/bounds"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/rpclimit"
@@ -188,7 +189,10 @@ func TestPacerBudget(t *testing.T) {
 			{"waits for too long", time.Second, memory, "b", "", rpclimit.ResourceExhausted},
 			{"has no key", time.Second, memory, "", "", rpclimit.OK},
 			{"has too long a key", time.Second, memory, key, "", rpclimit.InvalidArgument},
-			{"is sent undecided", time.Second, broken{}, "a", "", rpclimit.OK},
+			{"is decided in this process", time.Second, broken{}, "a", "", rpclimit.ResourceExhausted},
+			{"waits in this process", time.Minute, broken{}, "a", policy.Local, rpclimit.OK},
+			{"is sent undecided", time.Second, broken{}, "a", policy.Open, rpclimit.OK},
+			{"is not sent by a busy process", time.Second, fakestore.Failing(&weir.OverloadError{Reason: "busy"}), "a", policy.Open, rpclimit.Unavailable},
 			{"is not sent undecided", time.Second, broken{}, "a", policy.Closed, rpclimit.Unavailable},
 		} {
 			l, err := weir.New(c.store, weir.MustLimit("1/30s"), weir.Config{})
@@ -245,7 +249,7 @@ func TestRefused(t *testing.T) {
 	for want, err := range map[string]error{
 		"Retries: invalid: got -1":                  pacer(rpclimit.PacerConfig{Retries: -1}),
 		"Retries: invalid: got 11":                  pacer(rpclimit.PacerConfig{Retries: 11}),
-		`OnStoreError: invalid: got "local"`:        pacer(rpclimit.PacerConfig{OnStoreError: policy.Local}),
+		`OnStoreError: invalid: got "ajar"`:         pacer(rpclimit.PacerConfig{OnStoreError: "ajar"}),
 		"Limiter: invalid: got concurrency limit 3": pacer(rpclimit.PacerConfig{Limiter: l}),
 		"store: invalid: got nil":                   gates(nil, header, nil),
 		"policies: ":                                gates(store, nil, nil),

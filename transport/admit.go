@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -53,7 +54,7 @@ func (t *Transport) decide(ctx context.Context, q *call, e *Event) error {
 		return ended
 	case err != nil:
 		e.Err = err
-		if t.c.OnStoreError == policy.Open {
+		if t.c.OnStoreError == policy.Open && !errors.Is(err, weir.ErrOverloaded) {
 			e.Outcome = enforce.FailedOpen
 			return nil
 		}

@@ -22,8 +22,7 @@ type Config struct {
 	Base http.RoundTripper
 
 	// Store keeps the state of Limits, and is required if there are any. Transports
-	// that share it, in one process or several, share their budgets. For
-	// policy.FailMode local, set a store of package failover.
+	// that share it, in one process or several, share their budgets.
 	Store weir.Store
 
 	// Limits are charged together, all or none; none by default. No two are equal, and
@@ -53,9 +52,10 @@ type Config struct {
 	// DefaultMaxWaiters if zero.
 	MaxWaiters int
 
-	// OnStoreError decides about a request when the store makes no decision:
-	// policy.Open, the default, sends it; policy.Closed fails it. Choose Closed where
-	// requests cost money.
+	// OnStoreError decides about a request when the store makes no decision. By default,
+	// policy.Local, the same limits in the memory of this process decide; policy.Open
+	// sends the request; policy.Closed fails it. Choose Closed where requests cost money.
+	// An error that wraps weir.ErrOverloaded fails the request in every mode.
 	OnStoreError policy.FailMode
 
 	// IgnoreServer disables pauses that servers ask for.
@@ -166,12 +166,10 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	switch c.OnStoreError {
 	case "":
-		c.OnStoreError = policy.Open
-	case policy.Open, policy.Closed:
-	case policy.Local:
-		return fault("OnStoreError", "open or closed; a Store of package failover decides locally", `"local"`)
+		c.OnStoreError = policy.Local
+	case policy.Open, policy.Closed, policy.Local:
 	default:
-		return fault("OnStoreError", "open or closed", fmt.Sprintf("%.40q", c.OnStoreError))
+		return fault("OnStoreError", "open, closed or local", fmt.Sprintf("%.40q", c.OnStoreError))
 	}
 	if c.Base == nil {
 		c.Base = http.DefaultTransport

@@ -28,8 +28,9 @@
 // loses its data starts again with full limits. A Redis that holds such a budget needs
 // persistence, with appendfsync always if a crash must not lose the last calls.
 //
-// If the store makes no decision, Config.OnStoreError decides: policy.Open, the default, sends
-// the request, and policy.Closed fails it.
+// If the store makes no decision, Config.OnStoreError decides. By default, policy.Local, the
+// limits in the memory of this process do. policy.Open sends the request, and policy.Closed fails
+// it.
 //
 // # Pauses that servers ask for
 //

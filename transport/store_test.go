@@ -26,7 +26,7 @@ func TestStoreError(t *testing.T) {
 	broken := fakestore.Store{All: func(context.Context, []weir.Request, []weir.Decision) (bool, error) {
 		return false, weir.ErrUnavailable
 	}}
-	for mode, sent := range map[policy.FailMode]int{"": 1, policy.Closed: 0, policy.Open: 1} {
+	for mode, sent := range map[policy.FailMode]int{policy.Closed: 0, policy.Open: 1} {
 		s := &server{}
 		var events transport.Event
 		rt := open(t, transport.Config{Base: s, Store: broken, Limits: limits("1/s", "9/24h"), OnStoreError: mode, MaxWait: time.Hour,
@@ -41,6 +41,36 @@ func TestStoreError(t *testing.T) {
 			}
 		} else if !errors.Is(err, transport.ErrUndecided) || !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, transport.ErrDenied) || events.Outcome != enforce.FailedClosed {
 			t.Errorf("%q: %v, event %s", mode, err, events.Outcome)
+		}
+	}
+}
+
+// TestLocal checks that by default the limits in the memory of the process decide while the
+// store does not. An overload of the process fails the request in every mode.
+func TestLocal(t *testing.T) {
+	failure := weir.ErrUnavailable
+	broken := fakestore.Store{
+		One: func(context.Context, weir.Request) (weir.Decision, error) { return weir.Decision{}, failure },
+		All: func(context.Context, []weir.Request, []weir.Decision) (bool, error) { return false, failure },
+	}
+	for _, mode := range []policy.FailMode{"", policy.Local} {
+		s := &server{}
+		var event transport.Event
+		rt := open(t, transport.Config{Base: s, Store: broken, Limits: limits("2/h", "9/24h"), OnStoreError: mode, MaxWait: weir.NoWait,
+			Observe: func(_ *http.Request, e transport.Event) { event = e }})
+		for i := range 3 {
+			_, err := get(t, rt, api)
+			if denied := i == 2; errors.Is(err, transport.ErrDenied) != denied || (err != nil) != denied || event.Decision.Degraded != policy.Local {
+				t.Errorf("%q: request %d: %v, %+v, want a decision of mode local", mode, i, err, event)
+			}
+		}
+	}
+	failure = &weir.OverloadError{Reason: "busy"}
+	for _, mode := range []policy.FailMode{"", policy.Local, policy.Open, policy.Closed} {
+		s := &server{}
+		rt := open(t, transport.Config{Base: s, Store: broken, Limits: limits("2/h"), OnStoreError: mode, MaxWait: weir.NoWait})
+		if _, err := get(t, rt, api); !errors.Is(err, transport.ErrUndecided) || !errors.Is(err, weir.ErrOverloaded) || s.seen() != 0 {
+			t.Errorf("%q: %v, %d sent, want ErrOverloaded", mode, err, s.seen())
 		}
 	}
 }

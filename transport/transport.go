@@ -6,7 +6,10 @@ import (
 	"net/http"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/internal/backoff"
+	"github.com/floodweir/weir/policy"
 )
 
 // A Transport is an http.RoundTripper that limits requests.
@@ -22,6 +25,13 @@ func New(c Config) (*Transport, error) {
 	c, err := c.withDefaults()
 	if err != nil {
 		return nil, err
+	}
+	if len(c.Limits) > 0 && c.OnStoreError == policy.Local {
+		local, err := failover.NewLocal(enforce.NewLocal(), 1)
+		if err != nil {
+			return nil, err
+		}
+		c.Store = failover.WithFallback(c.Store, local)
 	}
 	t := &Transport{c: c}
 	t.pacer.Queue.Max = c.MaxWaiters

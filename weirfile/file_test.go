@@ -166,7 +166,7 @@ policies:
 		t.Errorf("overrides = %s, want %s", got, want)
 	}
 	b, d := f.Policies.Policy("b").Config(), f.Policies.Policy("d").Config()
-	if b.Count != policy.CountAll || b.Carry != weir.CarryReset || b.OnStoreError != policy.Closed || d.Carry != weir.CarryProportional || d.OnStoreError != policy.Open {
+	if b.Count != policy.CountAll || b.Carry != weir.CarryReset || b.OnStoreError != policy.Closed || d.Carry != weir.CarryProportional || d.OnStoreError != policy.Local {
 		t.Errorf("b = %+v, d = %+v", b, d)
 	}
 	if c := f.Policies.Policy("c").Config(); c.Count != policy.CountSuccesses || c.Carry != weir.CarryAdditive || c.Mode != policy.Off {

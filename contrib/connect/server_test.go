@@ -362,7 +362,6 @@ func TestNewRefuses(t *testing.T) {
 		{store, none, weirconnect.Config{RetryJitter: -1}, "RetryJitter: invalid: got -1ns"},
 		{store, none, weirconnect.Config{Options: enforce.Options{MaxWaiters: -1}}, "MaxWaiters: invalid: got -1"},
 		{store, none, weirconnect.Config{Options: enforce.Options{SettleTTL: 1}}, "SettleTTL: invalid: got 1ns"},
-		{store, named(policy.Config{OnStoreError: policy.Local}), weirconnect.Config{}, "policy odd"},
 		{store, named(policy.Config{Settle: policy.Settle{JSON: "usage.total"}}), weirconnect.Config{}, `policy odd: cost.json "usage.total"`},
 		{store, none, weirconnect.Config{Messages: named(policy.Config{Settle: policy.Settle{Header: "X-Cost"}})}, `messages: policy odd: cost.header "X-Cost"`},
 		{store, none, weirconnect.Config{Messages: named(policy.Config{Count: policy.CountFailures})}, `messages: policy odd: count "failures"`},

@@ -323,7 +323,7 @@ func TestNewClientRefuses(t *testing.T) {
 	for want, c := range map[string]weirgrpc.ClientConfig{
 		"Retries: invalid: got -1":           {Retries: -1},
 		"Retries: invalid: got 11":           {Retries: 11},
-		`OnStoreError: invalid: got "local"`: {OnStoreError: policy.Local},
+		`OnStoreError: invalid: got "ajar"`:  {OnStoreError: "ajar"},
 		"concurrency limit 3":                {Limiter: limiter(t, still(t), "3 concurrency")},
 	} {
 		if _, err := weirgrpc.NewClient(c); !errors.Is(err, weir.ErrInvalid) || !strings.HasPrefix(err.Error(), "weirgrpc: client: ") || !strings.Contains(err.Error(), want) {

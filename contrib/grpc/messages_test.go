@@ -125,13 +125,11 @@ func TestNewRefuses(t *testing.T) {
 		{store, none, weirgrpc.Config{RetryJitter: -1}, "RetryJitter: invalid: got -1ns"},
 		{store, none, weirgrpc.Config{Options: enforce.Options{MaxWaiters: -1}}, "MaxWaiters: invalid: got -1"},
 		{store, none, weirgrpc.Config{Options: enforce.Options{SettleTTL: 1}}, "SettleTTL: invalid: got 1ns"},
-		{store, named(policy.Config{OnStoreError: policy.Local}), weirgrpc.Config{}, "policy odd"},
 		{store, named(policy.Config{Settle: policy.Settle{JSON: "usage.total"}}), weirgrpc.Config{}, `policy odd: cost.json "usage.total"`},
 		{store, none, weirgrpc.Config{Messages: named(policy.Config{Settle: policy.Settle{JSON: "usage"}})}, `messages: policy odd: cost.json "usage"`},
 		{store, none, weirgrpc.Config{Messages: named(policy.Config{Settle: policy.Settle{Header: "X-Cost"}})}, `messages: policy odd: cost.header "X-Cost"`},
 		{store, none, weirgrpc.Config{Messages: named(policy.Config{Count: policy.CountFailures})}, `messages: policy odd: count "failures"`},
 		{store, none, weirgrpc.Config{Messages: named(policy.Config{Limits: limits("3 concurrency")})}, `messages: policy odd: limits[0] "3 concurrency`},
-		{store, none, weirgrpc.Config{Messages: named(policy.Config{OnStoreError: policy.Local})}, "weirgrpc: rpclimit: messages: "},
 	} {
 		_, err := weirgrpc.New(c.store, c.set, c.config)
 		if !errors.Is(err, weir.ErrInvalid) || !strings.HasPrefix(err.Error(), "weirgrpc: ") || !strings.Contains(err.Error(), c.want) {

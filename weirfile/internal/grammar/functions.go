@@ -35,7 +35,7 @@ var rule = &Shape{Kind: Map, Def: "rule", Want: "want limits, breaker, adaptive 
 
 var (
 	modeOfRule         = Field{Name: "mode", Doc: "enforce; shadow decides and counts but denies nothing; off decides nothing", Default: string(policy.Enforce), Shape: mode}
-	onStoreErrorOfRule = Field{Name: "on_store_error", Doc: "what happens to a call that the store cannot decide", Default: string(policy.Open), Shape: failMode}
+	onStoreErrorOfRule = Field{Name: "on_store_error", Doc: "what happens to a call that the store cannot decide", Default: string(policy.Local), Shape: failMode}
 	waitOfRule         = Field{Name: "wait", Doc: "the maximum time that a denied call waits until it can be admitted", Examples: []any{"300ms"},
 		Shape: &Shape{Kind: Duration, Longest: time.Minute}}
 	carryOfRule = Field{Name: "carry", Doc: "what happens to a key's tokens when its limits change", Default: Carries[0], Shape: &Shape{Kind: Word, Words: Carries}}

@@ -32,7 +32,7 @@ var policies = &Shape{Kind: Map, Def: "policy", OneOf: []string{"limits", "nginx
 	{Name: "count", Doc: "which requests count: admitted, all (also denied ones), or those with a response in failures, or not in failures", Default: string(policy.CountAdmitted), Shape: count},
 	{Name: "failures", Doc: "the statuses that count as failures", Default: []string{"4xx", "5xx"}, Examples: []any{[]any{401, 403, "5xx", "500-504"}}, Shape: failures},
 	{Name: "on_denied", Doc: "the response to a denied request", Shape: onDenied},
-	{Name: "on_store_error", Doc: "what happens to a request that the store cannot decide", Default: string(policy.Open), Shape: failMode},
+	{Name: "on_store_error", Doc: "what happens to a request that the store cannot decide", Default: string(policy.Local), Shape: failMode},
 	{Name: "mode", Doc: "enforce; shadow decides and counts but admits every request; off decides nothing", Default: string(policy.Enforce), Shape: mode},
 	{Name: "percent", Doc: "the percentage of keys for which it is enforced; the others are in shadow", Default: 100, Shape: percent},
 	{Name: "candidate", Doc: "limits to try: they decide the same requests in shadow", Examples: []any{[]string{"20/s"}}, Shape: limits},

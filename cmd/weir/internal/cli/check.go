@@ -189,7 +189,7 @@ func nonDefaults(c policy.Config) (more []string) {
 	say(c.OnDenied.Status != http.StatusTooManyRequests, "status %d", c.OnDenied.Status)
 	say(c.OnDenied.Redirect != "", "to %s", c.OnDenied.Redirect)
 	say(c.OnDenied.Wait > 0, "waits up to %v", c.OnDenied.Wait)
-	say(c.OnStoreError != policy.Open, "%s if the store fails", c.OnStoreError)
+	say(c.OnStoreError != policy.Local, "%s if the store fails", c.OnStoreError)
 	if len(c.Candidate) > 0 {
 		var limits []string
 		for _, l := range c.Candidate {

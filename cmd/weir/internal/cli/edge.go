@@ -30,7 +30,7 @@ func (w *app) edge() *cobra.Command {
 	return c
 }
 
-const localUsage = "`open` or closed: replaces on_store_error: local, which nginx does not support"
+const localUsage = "`open` or closed: replaces on_store_error: local, which nginx does not support; closed by default"
 
 func (w *app) edgeNginx() *cobra.Command {
 	var lua, local, init, initWorker, to string

@@ -34,7 +34,7 @@ func TestEdgeExitCodes(t *testing.T) {
 		{[]string{"edge", "nginx", good, "--store", "memory", "--policies", "store"}, 2},
 		{[]string{"edge", "nginx", good, "--only", "q"}, 1},
 		{[]string{"edge", "nginx", good, "--lua", "here"}, 1},
-		{[]string{"edge", "nginx", local}, 1},
+		{[]string{"edge", "nginx", local}, 0},
 		{[]string{"edge", "nginx", local, "--local", "closed"}, 0},
 		{[]string{"edge", "nginx", local, "--local", "local"}, 2},
 		{[]string{"edge", "nginx", bad}, 1},
@@ -100,7 +100,7 @@ func TestEdgeConfIsWhole(t *testing.T) {
 	if err := os.WriteFile(to, []byte("# as it was\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got := run("{ name: p, key: client.ip, limits: 1/s, on_store_error: local }"); got != 1 {
+	if got := run("{ name: p, key: client.ip, limits: 1/s, count: all }"); got != 1 {
 		t.Errorf("what nginx cannot do = %d, want 1", got)
 	}
 	if text, err := os.ReadFile(to); string(text) != "# as it was\n" {

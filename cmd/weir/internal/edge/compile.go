@@ -18,7 +18,7 @@ type Options struct {
 	Only []string
 
 	// Local replaces on_store_error: local, which nginx does not support, by Open or
-	// Closed. If it is empty, such a policy is refused.
+	// Closed; Closed if empty.
 	Local policy.FailMode
 }
 

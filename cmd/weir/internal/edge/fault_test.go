@@ -22,7 +22,6 @@ func TestCompileFaults(t *testing.T) {
 	for _, test := range []struct{ policy, want string }{
 		{`cost: { json: usage.total_tokens }`, `edge: policy "p": cost.json: "usage.total_tokens": nginx does not read the cost from responses: put this policy into Weir's gateway`},
 		{`cost: { header: X-Cost }`, `edge: policy "p": cost.header: "X-Cost": nginx does not read the cost from responses: put this policy into Weir's gateway`},
-		{`on_store_error: local`, `edge: policy "p": on_store_error: local: nginx has no memory to count in while the store is unavailable: use open or closed, or choose one for nginx alone with --local open or --local closed`},
 		{`match: 'request.path.matches("^/a")'`, `edge: policy "p": match.where: "request.path.matches(\"^/a\")": nginx cannot evaluate a regular expression (matches): rewrite the expression, or ` + behind},
 		{`cost: 'size(request.path.split("/"))'`, `edge: policy "p": cost: "size(request.path.split(\"/\"))": nginx cannot evaluate split: `},
 		{`key: 'cel:request.path.substring(1)'`, `edge: policy "p": key[0]: "cel:request.path.substring(1)": nginx does not evaluate expressions in keys: use a header, a cookie or another part of the request, or ` + behind},
@@ -64,9 +63,11 @@ func TestCompileAllFaults(t *testing.T) {
 	if got, want := fmt.Sprint(said), "[ local  only a cost.json a match.where]"; got != want {
 		t.Errorf("the faults are %s, want %s", got, want)
 	}
-	p, err := edge.Compile(set, edge.Options{Only: []string{"b", "c"}, Local: policy.Closed})
-	if err != nil || len(p.Policies) != 2 || p.Policies[0].OnStoreError != "open" || p.Policies[1].OnStoreError != "closed" {
-		t.Errorf("Compile of b and c = %+v, %v, want both, closed where it is local", p, err)
+	for local, want := range map[policy.FailMode]string{"": "closed", policy.Closed: "closed", policy.Open: "open"} {
+		p, err := edge.Compile(set, edge.Options{Only: []string{"b", "c"}, Local: local})
+		if err != nil || len(p.Policies) != 2 || p.Policies[0].OnStoreError != want || p.Policies[1].OnStoreError != want {
+			t.Errorf("Compile of b and c with Local %q = %+v, %v, want both %s", local, p, err, want)
+		}
 	}
 }
 
@@ -182,7 +183,7 @@ func TestConfFaults(t *testing.T) {
 	}
 	in := good()
 	in.Store, in.Lua = "memory", "x"
-	_, err := edge.Conf(parse(t, "policies: [{ name: p, key: client.ip, limits: 1/s, on_store_error: local }]").Policies, edge.Options{}, in)
+	_, err := edge.Conf(parse(t, "policies: [{ name: p, key: client.ip, limits: 1/s, count: all }]").Policies, edge.Options{}, in)
 	var errs fault.Errors
 	if !errors.As(err, &errs) || len(errs) != 3 {
 		t.Errorf("Conf = error %v, want three", err)

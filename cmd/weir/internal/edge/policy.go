@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,10 +42,7 @@ func (c *compiler) policy(p *policy.Policy) {
 	}
 	out.Failures = cfg.Failures
 	if cfg.OnStoreError == policy.Local {
-		if c.local == "" {
-			c.Add("on_store_error", "local", "nginx has no memory to count in while the store is unavailable: use open or closed, or choose one for nginx alone with --local open or --local closed")
-		}
-		out.OnStoreError = string(c.local)
+		out.OnStoreError = string(cmp.Or(c.local, policy.Closed))
 	}
 	c.overrides(&out, cfg, o)
 	c.plan.Policies = append(c.plan.Policies, out)

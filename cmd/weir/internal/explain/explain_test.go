@@ -228,7 +228,7 @@ func TestStoreGone(t *testing.T) {
 		t.Fatalf("Explain = %+v, %v, want undecided", a, err)
 	}
 	p := a.Policies[0]
-	if !p.Matched || p.Key == "" || !strings.Contains(p.Problem, "store unavailable") || p.OnStoreError != "open" || len(p.Limits) != 2 {
+	if !p.Matched || p.Key == "" || !strings.Contains(p.Problem, "store unavailable") || p.OnStoreError != "local" || len(p.Limits) != 2 {
 		t.Errorf("the first policy says %+v", p)
 	}
 	var b strings.Builder
