@@ -279,10 +279,10 @@ func TestSharedBudget(t *testing.T) {
 
 func TestNewClientRefuses(t *testing.T) {
 	for want, c := range map[string]weirconnect.ClientConfig{
-		"Retries: invalid: got -1":           {Retries: -1},
-		"Retries: invalid: got 11":           {Retries: 11},
-		`OnStoreError: invalid: got "ajar"`:  {OnStoreError: "ajar"},
-		"concurrency limit 3":                {Limiter: limiter(t, still(t), "3 concurrency")},
+		"Retries: invalid: got -1":          {Retries: -1},
+		"Retries: invalid: got 11":          {Retries: 11},
+		`OnStoreError: invalid: got "ajar"`: {OnStoreError: "ajar"},
+		"concurrency limit 3":               {Limiter: limiter(t, still(t), "3 concurrency")},
 	} {
 		if _, err := weirconnect.NewClient(c); !errors.Is(err, weir.ErrInvalid) || !strings.HasPrefix(err.Error(), "weirconnect: client: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("NewClient = %v, want an invalid %s", err, want)

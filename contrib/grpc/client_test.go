@@ -321,10 +321,10 @@ func TestSharedBudget(t *testing.T) {
 
 func TestNewClientRefuses(t *testing.T) {
 	for want, c := range map[string]weirgrpc.ClientConfig{
-		"Retries: invalid: got -1":           {Retries: -1},
-		"Retries: invalid: got 11":           {Retries: 11},
-		`OnStoreError: invalid: got "ajar"`:  {OnStoreError: "ajar"},
-		"concurrency limit 3":                {Limiter: limiter(t, still(t), "3 concurrency")},
+		"Retries: invalid: got -1":          {Retries: -1},
+		"Retries: invalid: got 11":          {Retries: 11},
+		`OnStoreError: invalid: got "ajar"`: {OnStoreError: "ajar"},
+		"concurrency limit 3":               {Limiter: limiter(t, still(t), "3 concurrency")},
 	} {
 		if _, err := weirgrpc.NewClient(c); !errors.Is(err, weir.ErrInvalid) || !strings.HasPrefix(err.Error(), "weirgrpc: client: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("NewClient = %v, want an invalid %s", err, want)
