@@ -138,7 +138,8 @@ func TestRedisHolds(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t)
-	g := redisInventory(t, redisClient(t, "redis://"+server.Addr), redisinventory.Config{})
+	const within = 30 * time.Second // for a large pipeline on a busy machine
+	g := redisInventory(t, redisClientWithin(t, "redis://"+server.Addr, within), redisinventory.Config{Deadline: within})
 	n := count(20_000, 100_000)
 	o := redisOpening("big", 3, int64(n)+10)
 	for i := range n {

@@ -45,6 +45,7 @@ func kindOf(err error) kind {
 	}
 	for _, gone := range []error{
 		context.DeadlineExceeded, context.Canceled, driver.ErrBadConn, sql.ErrConnDone,
+		sql.ErrTxDone, // from Commit: the transaction was rolled back when its time was up
 		io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, io.ErrClosedPipe,
 	} {
 		if errors.Is(err, gone) {
