@@ -23,6 +23,7 @@ require (
 	github.com/redis/rueidis v1.0.79
 	github.com/yuin/gopher-lua v1.1.2
 	go.yaml.in/yaml/v4 v4.0.0
+	golang.org/x/net v0.61.0
 )
 
 require (

@@ -149,7 +149,7 @@ func selfSigned(t *testing.T, dir string) (cert, key string) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1),
-		Subject:      pkix.Name{CommonName: "weir test"},
+		Subject:      pkix.Name{CommonName: "weir test " + dir}, // OpenSSL finds an authority by its name,
 		NotBefore:    time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true,
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
