@@ -220,8 +220,24 @@ func replied(calls []*batchCall, replies []Reply) {
 	}
 }
 
+// ErrCluster reports that a node of a Redis Cluster was reached through a client for one
+// server, which does not follow redirections. Nothing was decided.
+var ErrCluster = errors.New("the server is a node of a Redis Cluster, and the client is for one server: use redis+cluster:// or a client for clusters")
+
+// redirected returns the error of a call that another node has to decide. A client for
+// clusters returns it if it was redirected too often.
+func redirected(err error, cluster bool) error {
+	if cluster {
+		return fmt.Errorf("redirected too often, nothing was decided: keys are moving to another node: %w", err)
+	}
+	return fmt.Errorf("%w: %w", ErrCluster, err)
+}
+
 // refused reports whether Redis did not run a command, for the given reason.
 func refused(err error, reason string) bool {
+	if err == nil {
+		return false // nearly always; e would be allocated
+	}
 	var e ServerError
 	return errors.As(err, &e) && strings.HasPrefix(string(e), reason)
 }
@@ -294,6 +310,9 @@ func (c *batchCall) decode(reply Reply) (undeclared []*op) {
 		n += len(o.rs)
 	}
 	err := reply.Err
+	if refused(err, "MOVED") || refused(err, "ASK") {
+		err = redirected(err, c.store.cluster)
+	}
 	if err == nil && len(reply.Items) != n {
 		err = fmt.Errorf("script: got %d decisions, want %d", len(reply.Items), n)
 	}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/floodweir/weir/redisstore"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
@@ -74,12 +75,15 @@ func Options(a redisstore.Address) *redis.UniversalOptions {
 }
 
 // Open returns a Conn to a URL that redisstore.ParseURL accepts. It connects at the first
-// command. An error wraps weir.ErrInvalid.
+// command. Open disables the log of go-redis, which is one for the process and goes to standard
+// error: each failure in it is also an error of a command. A program that wants it calls
+// redis.SetLogger after Open. An error wraps weir.ErrInvalid.
 func Open(url string) (*Conn, error) {
 	a, err := redisstore.ParseURL(url)
 	if err != nil {
 		return nil, err
 	}
+	logging.Disable() // safe for concurrent use
 	return &Conn{client: newClient(a), own: true}, nil
 }
 
