@@ -19,10 +19,11 @@ SOAK      ?= 60m
 SEEDS     ?= 1000
 SEED      ?=
 
-# The modules of the workspace, as patterns. e2e starts servers: its packages run in stages of
-# their own. Evaluated only where they are used.
+# The modules of the workspace, as patterns. e2e starts servers, except in simulate: its
+# packages run in stages of their own. Evaluated only where they are used.
 modules = $(shell go list -m -f '{{.Dir}}' | sed 's|^$(CURDIR)|.|')
-units    = $(addsuffix /...,$(filter-out ./e2e,$(modules)))
+units    = $(addsuffix /...,$(filter-out ./e2e,$(modules))) ./e2e/simulate/...
+servers  = $(shell go list ./e2e/... | grep -v -e /e2e/simulate -e '/e2e/flashsale$$')
 
 # Packages with concurrency, which run under the race detector only. Those with
 # race_on_test.go have tests that need the ordinary build too, such as allocation budgets; the
@@ -52,7 +53,7 @@ test: need .bin/tally ## everything that CI does: check, all tests with real ser
 	.bin/tally unit -vet=off -tags=crashpoints -timeout=10m -- $(plain) \
 		then race -vet=off -race -timeout=10m -- $(racy) \
 		then flashsale -vet=off -count=1 -timeout=20m -- ./e2e/flashsale \
-		beside e2e -vet=off -count=1 -p=2 -timeout=20m -skip=^TestRedis -- $(filter-out %/flashsale,$(shell go list ./e2e/...)) \
+		beside e2e -vet=off -count=1 -p=2 -timeout=20m -skip=^TestRedis -- $(servers) \
 		beside redis-race -vet=off -race -count=1 -timeout=20m -run=^TestRedis -- ./e2e || bad=1; \
 	echo "make test: $$((SECONDS - start)) s"; \
 	if [ -n "$$bad" ]; then echo "make test: FAILED (see above; make check comes first)"; exit 1; fi
