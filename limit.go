@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/floodweir/weir/internal/algo"
@@ -20,6 +21,9 @@ type spec struct {
 	ID      uint64 // hash of the text: equal limits have equal IDs
 	State   string // names the state that a key has under the limit
 	StateID uint64 // hash of State
+	Named   bool   // State is a name: the limit of a state may change
+
+	named atomic.Pointer[spec] // the limit that Named made last
 
 	config    LimitConfig
 	algorithm string
@@ -49,6 +53,34 @@ func fingerprint(text string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(text))
 	return h.Sum64()
+}
+
+// Named returns l with a name for its states. All limits of one name share the state of a
+// key, in all processes. The state is stored with the limit that wrote it. A request under
+// another limit migrates it first, as CarryUsage describes. Unnamed limits share a state only
+// if they are equal. A limit that is Shared stays as it is.
+func (l Limit) Named(name string) Limit {
+	s, state := l.s, "="+name
+	if s == nil || !s.Named && s.State != s.text || s.State == state {
+		return l
+	}
+	if n := s.named.Load(); n != nil && n.State == state {
+		return Limit{n}
+	}
+	n := &spec{
+		Rule: s.Rule, ID: fingerprint(s.text + "\x00" + state), State: state, StateID: fingerprint(state), Named: true,
+		config: s.config, algorithm: s.algorithm, count: s.count, period: s.period, text: s.text,
+	}
+	s.named.Store(n)
+	return Limit{n}
+}
+
+// Name returns the name that Named gave, or an empty text.
+func (l Limit) Name() string {
+	if s := l.Spec(); s.Named {
+		return s.State[1:]
+	}
+	return ""
 }
 
 // MustLimit is ParseLimit for constants: it panics on an error.

@@ -55,5 +55,5 @@ func before2255(c weir.LimitConfig) bool {
 		return true
 	}
 	l, err := weir.NewLimit(c)
-	return err == nil && l.Spec().Rule.Horizon() < algo.MaxSpan
+	return err == nil && l.Spec().Rule.Horizon() < algo.MaxSpan/4 // with a debt and an idle period
 }

@@ -192,6 +192,9 @@ func (s *shares) of(l weir.Limit) weir.Limit {
 		}
 	}
 	made := share(l, s.nodes)
+	if l.Spec().Named {
+		made = made.Named(l.Name())
+	}
 	if known != nil && len(*known) >= maxShares {
 		return made
 	}

@@ -133,7 +133,9 @@ func (t *txn) write(c *cell) {
 	case c.step != nil:
 		c.entry.Word.Store(c.was)
 	case c.changed:
-		c.entry.Word.Store(uint64(c.sh.wide.put(slab.Ref(c.was), c.words)))
+		is := c.sh.wide.put(slab.Ref(c.was), c.words)
+		c.sh.wide.label(is, c.limit)
+		c.entry.Word.Store(uint64(is))
 	}
 }
 

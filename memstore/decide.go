@@ -18,14 +18,20 @@ func (t *txn) applyCarryOver(i int) {
 	if r.Verb == weir.Commit || r.Verb == weir.Cancel {
 		return
 	}
-	c := t.cell(t.hashes[i]).under(r.Limit)
-	if len(r.From) > 0 && !readOnly(r) {
-		t.carry(c, r)
+	c := t.cell(t.hashes[i])
+	if !readOnly(r) {
+		c = c.under(t, r.Limit)
+		if len(r.From) > 0 {
+			t.carry(c, r)
+		}
+		c.changed = c.changed || c.migrated
 	}
 	if t.overflow && t.isUnknown(c, r) {
 		t.hashes[i] = stateHash(t.s.hash.sum(""), r.Limit)
 		t.shared++
-		c = t.cell(t.hashes[i]).under(r.Limit)
+		if c = t.cell(t.hashes[i]); !readOnly(r) {
+			c = c.under(t, r.Limit)
+		}
 	}
 	if p, ok := c.rule.(*algo.Primed); ok && r.N > 0 && r.Verb != weir.Peek && !c.live(t.now) {
 		c.words, c.changed = p.First(c.words, t.now), true
@@ -38,7 +44,7 @@ func (t *txn) saveUndo() {
 	for i := range t.cells {
 		if c := &t.cells[i]; c.changed {
 			c.savedWords = append(t.alloc(0, len(c.words)), c.words...)
-			c.savedChanged, c.savedForgot = true, c.forgot
+			c.savedChanged, c.savedForgot, c.savedLimit = true, c.forgot, c.limit
 		}
 	}
 }
@@ -51,6 +57,7 @@ func (t *txn) rollBack() (some bool) {
 		c := &t.cells[i]
 		if c.changed = c.savedChanged; c.changed {
 			c.words, c.forgot, some = c.savedWords, c.savedForgot, true
+			c.limit, c.rule = c.savedLimit, c.savedLimit.Spec().Rule
 		}
 	}
 	return some
@@ -64,7 +71,12 @@ func (t *txn) isUnknown(c *cell, r *weir.Request) bool {
 // decide answers request i on the copies of t.
 func (t *txn) decide(i int, d *weir.Decision) error {
 	r := &t.rs[i]
-	c := t.cell(t.hashes[i]).under(r.Limit)
+	c := t.cell(t.hashes[i])
+	if readOnly(r) && c.limit != r.Limit {
+		was := *c
+		defer func() { *c = was }() // a read migrates nothing
+	}
+	c = c.under(t, r.Limit)
 	if c.shared && r.Verb == weir.Reserve {
 		return t.s.full
 	}
@@ -122,7 +134,7 @@ func at(r *weir.Request) int64 {
 func (t *txn) do(c *cell, a *algo.Ask) {
 	a.Now = t.now
 	c.words, t.res = c.rule.Do(c.words, *a)
-	if a.Op != algo.Peek && t.res.OK {
+	if t.res.OK && a.Op != algo.Peek && (a.N > 0 || a.Op > algo.Peek) {
 		c.changed = true
 		c.returned = c.returned || a.Op == algo.Return
 	}
@@ -174,6 +186,7 @@ func (t *txn) settle(c *cell, r *weir.Request, actual int64) error {
 		a = algo.Ask{Op: algo.Charge, N: actual - h.N}
 	}
 	t.do(c, &a)
+	c.changed = c.changed || c.migrated
 	t.res.Granted = actual
 	if !h.Settled {
 		h.Settled, h.Actual = true, actual
@@ -198,7 +211,7 @@ func (t *txn) former(c *cell, r *weir.Request) *cell {
 			continue
 		}
 		if from := t.cell(stateHash(key, limit)); from != c && from.live(t.now) {
-			return from.under(limit)
+			return from.under(t, limit)
 		}
 	}
 	return nil
@@ -263,7 +276,7 @@ func holder(t *txn, c *cell, r *weir.Request) *cell {
 		if limit.IsZero() || limit.IsConcurrency() != r.Limit.IsConcurrency() {
 			continue
 		}
-		if from := t.cell(stateHash(key, limit)); from != c && holds(from.under(limit)) {
+		if from := t.cell(stateHash(key, limit)); from != c && holds(from.under(t, limit)) {
 			return from
 		}
 	}

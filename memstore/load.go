@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/algo"
@@ -60,9 +61,13 @@ func (l *loader) section(kind byte) error {
 		if l.Err != nil {
 			return l.Err
 		}
+		text, name, named := strings.Cut(text, "\x00")
 		limit, err := weir.ParseLimit(text)
 		if err != nil {
 			return err
+		}
+		if named {
+			limit = limit.Named(name)
 		}
 		l.limits = append(l.limits, limit)
 		return nil
@@ -107,7 +112,8 @@ func (l *loader) wide() error {
 	}
 	rule := limit.Spec().Rule
 	words := make([]int64, len(raw)/8)
-	if n := rule.Words(); hash == 0 || len(words)%n != 0 || len(words) != n && !rule.Variable() {
+	n := rule.Words()
+	if extra := len(words) - n; hash == 0 || rule.Variable() && len(words)%n != 0 || !rule.Variable() && (extra < 0 || extra > 1) {
 		return l.damaged("wide state")
 	}
 	for i := range words {

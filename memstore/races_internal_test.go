@@ -74,7 +74,7 @@ func TestOvertakenByDrop(t *testing.T) {
 	k.now += 10_000_000
 	k.forget(t)
 	var d weir.Decision
-	if !k.s.locked(narrow(k.r.Limit.Spec().Rule), &k.r, k.hash, early, &d) || !d.OK || d.At.UnixMicro() != k.now {
+	if !k.s.locked(narrow(k.r.Limit), &k.r, k.hash, early, &d) || !d.OK || d.At.UnixMicro() != k.now {
 		t.Errorf("overtaken: %+v, want it decided at %d", d, k.now)
 	}
 	if d := k.do(t, weir.Take, 0); d.OK || d.RetryAfter != 10*time.Second {
@@ -173,7 +173,7 @@ func TestOvertakenByClose(t *testing.T) {
 			t.Fatal(err)
 		}
 		var d weir.Decision
-		bucket := narrow(k.r.Limit.Spec().Rule)
+		bucket := narrow(k.r.Limit)
 		if k.s.narrow(bucket, &k.r, k.hash, k.now, &d) || k.s.locked(bucket, &k.r, k.hash, k.now, &d) {
 			t.Errorf("a bucket, known before: %t: %+v after the snapshot, want no decision", known, d)
 		}

@@ -69,9 +69,8 @@ func (sh *shard) pinFor(state uint64) uint64 {
 // as of its deadline, unless the state was as if never used then. So the result does not
 // depend on when this is done. It requires mu.
 func (s *Store) expireOne(sh *shard, h *reservation.Record) {
-	rule := sh.wide.limits.list[h.Limit].limit.Spec().Rule
 	ask := algo.Ask{Op: algo.Return, Now: h.Deadline, N: h.N, At: h.At}
-	if b := narrow(rule); b != nil {
+	if b := narrow(sh.wide.limits.list[h.Limit].limit); b != nil {
 		e := sh.narrow.Load().Find(h.State)
 		if e == nil || e.Word.Load() == dropped {
 			return
@@ -89,7 +88,8 @@ func (s *Store) expireOne(sh *shard, h *reservation.Record) {
 	if h.Settled || e == nil || e.Word.Load() == dropped {
 		return
 	}
-	words, _ := sh.wide.state(slab.Ref(e.Word.Load()))
+	words, limit := sh.wide.state(slab.Ref(e.Word.Load())) // its limit may have changed since
+	rule := limit.Spec().Rule
 	if rule.Until(words) <= h.Deadline {
 		return
 	}

@@ -122,7 +122,7 @@ type encoder struct {
 
 // limit writes a limit, unless the file has it already.
 func (e *encoder) limit(l weir.Limit) {
-	text := l.String()
+	text := limitText(l)
 	if _, ok := e.limits[text]; ok {
 		return
 	}
@@ -130,6 +130,14 @@ func (e *encoder) limit(l weir.Limit) {
 	e.Byte(sectionLimit)
 	e.Int(int64(len(text)))
 	e.Text(text)
+}
+
+// limitText returns a limit as the file names it: with the name of its states, if any.
+func limitText(l weir.Limit) string {
+	if l.Spec().Named {
+		return l.String() + "\x00" + l.Name()
+	}
+	return l.String()
 }
 
 // shard writes the states of a shard that are not as if never used.
@@ -171,7 +179,7 @@ func (e *encoder) shard(s *Store, sh *shard, seal bool) {
 			continue
 		}
 		e.Word(x.Hash.Load())
-		e.Int(e.limits[limit.String()])
+		e.Int(e.limits[limitText(limit)])
 		e.Int(int64(len(words)))
 		for _, w := range words {
 			e.Int(w)
@@ -191,7 +199,7 @@ func (e *encoder) shard(s *Store, sh *shard, seal bool) {
 func (e *encoder) reservation(h *reservation.Record, l weir.Limit) {
 	e.Word(h.State)
 	e.Word(h.ID)
-	e.Int(e.limits[l.String()])
+	e.Int(e.limits[limitText(l)])
 	flags := int64(0)
 	if h.Settled {
 		flags = 1

@@ -54,7 +54,7 @@ func (s *Store) Do(_ context.Context, r weir.Request) (d weir.Decision, err erro
 	if r.Verb <= weir.Return {
 		hash := stateHash(s.hash.sum(r.Key), r.Limit)
 		rule := r.Limit.Spec().Rule
-		if b := narrow(rule); b != nil {
+		if b := narrow(r.Limit); b != nil {
 			if s.narrow(b, &r, hash, now, &d) || s.locked(b, &r, hash, now, &d) {
 				return d, nil
 			}
@@ -144,7 +144,7 @@ func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now int64, d 
 	}
 	ref := slab.Ref(e.Word.Load())
 	words, limit := sh.wide.state(ref)
-	if limit != r.Limit && limit.Spec().StateID != r.Limit.Spec().StateID || len(r.From) > 0 && rule.Until(words) <= a.Now {
+	if limit != r.Limit && !sameState(limit, r.Limit) || len(r.From) > 0 && rule.Until(words) <= a.Now {
 		return false
 	}
 	if rule.Variable() && len(words)+growth(rule) > slab.CapOf(ref.Size()) {

@@ -52,6 +52,7 @@ type cell struct {
 
 	words    []int64 // the state, as decided so far
 	changed  bool
+	migrated bool // to another limit
 	returned bool // tokens may have been returned
 	forgot   bool // deleted by Reset, or carried over
 	shared   bool // the overflow bucket of a limit
@@ -59,6 +60,7 @@ type cell struct {
 	savedChanged bool // changed before the decisions: stays even if they are denials
 	savedForgot  bool
 	savedWords   []int64
+	savedLimit   weir.Limit
 }
 
 // A pendingWrite is a change of a reservation that a txn makes when it commits.
@@ -132,7 +134,7 @@ func (t *txn) gather() {
 		c := &t.cells[len(t.cells)-1]
 		c.hash, c.limit, c.shared = n.hash, n.limit, n.shared
 		c.rule, c.sh = n.limit.Spec().Rule, t.s.shard(n.hash)
-		c.step = narrow(c.rule)
+		c.step = narrow(c.limit)
 	}
 }
 
@@ -209,6 +211,7 @@ func (t *txn) loadWide(c *cell) {
 			words, limit := c.sh.wide.state(slab.Ref(w))
 			if limit.Spec().StateID == c.limit.Spec().StateID {
 				c.known, c.was = true, w
+				c.limit, c.rule = limit, limit.Spec().Rule // under migrates the copy
 				c.words = t.alloc(len(words), len(words)+growth(c.rule))
 				copy(c.words, words)
 				return
@@ -244,11 +247,17 @@ func (t *txn) alloc(n, most int) []int64 {
 // live reports whether the state of c differs from one that was never used.
 func (c *cell) live(now int64) bool { return c.rule.Until(c.words) > now }
 
-// under makes l the limit of c: one of several limits that have one state.
-func (c *cell) under(l weir.Limit) *cell {
-	if c.limit != l {
-		c.limit, c.rule = l, l.Spec().Rule
+// under makes l the limit of c, and migrates the copy of its state.
+func (c *cell) under(t *txn, l weir.Limit) *cell {
+	if c.limit == l {
+		return c
 	}
+	if rule := l.Spec().Rule; !sameState(c.limit, l) {
+		n := rule.Words()
+		c.words = algo.Migrate(c.rule, c.words, rule, t.alloc(n, n+growth(rule)), t.now)
+		c.migrated = true
+	}
+	c.limit, c.rule = l, l.Spec().Rule
 	return c
 }
 

@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/algo"
 	"github.com/floodweir/weir/memstore/internal/slab"
 	"github.com/floodweir/weir/memstore/internal/table"
 )
@@ -47,6 +48,21 @@ func fit(r slab.Ref, n int) int {
 		return size
 	}
 	return r.Size()
+}
+
+// label makes limit that of a record.
+func (w *wide) label(r slab.Ref, limit weir.Limit) {
+	rec := w.slabs.Record(r)
+	if old := uint32(rec[0] >> 32); w.limits.list[old].limit.Spec().ID != limit.Spec().ID {
+		rec[0] = int64(w.limits.retain(limit))<<32 | rec[0]&(1<<32-1)
+		w.limits.release(old)
+	}
+}
+
+// sameState reports whether a state under one limit is that under the other, word for word.
+func sameState(l, m weir.Limit) bool {
+	x, y := l.Spec(), m.Spec()
+	return x.StateID == y.StateID && (x.ID == y.ID || algo.SameState(x.Rule, y.Rule))
 }
 
 // keep makes a record of words.

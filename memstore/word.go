@@ -3,6 +3,7 @@ package memstore
 import (
 	"math"
 
+	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/algo"
 	"github.com/floodweir/weir/memstore/internal/table"
 )
@@ -43,9 +44,13 @@ type stepper interface {
 	Step(us, rem int64, a algo.Ask) (int64, int64, algo.Result)
 }
 
-// narrow returns rule as a stepper if its states fit a word, or nil.
-func narrow(rule algo.Rule) stepper {
-	switch b := rule.(type) {
+// narrow returns the rule of a limit as a stepper if its states fit a word, or nil. A named
+// state does not: it is stored with its limit.
+func narrow(l weir.Limit) stepper {
+	if l.Spec().Named {
+		return nil
+	}
+	switch b := l.Spec().Rule.(type) {
 	case *algo.TokenBucket:
 		if b.Units() <= maxUnits {
 			return b

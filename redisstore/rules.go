@@ -2,6 +2,8 @@ package redisstore
 
 import (
 	"encoding/binary"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +18,7 @@ type known struct {
 	name   string // of the algorithm, for the script
 	packed string // params and refill time; not valid for a calendar
 	text   string // weir.Limit.State, encoded for names
+	stored string // the rule as it is stored with a named state, or empty
 	rule   algo.Rule
 	slots  bool // a concurrency limit: its state contains the reservations
 	dated  bool // a calendar: the params depend on the time
@@ -31,11 +34,14 @@ const maxKnown = 4096
 
 type rules struct {
 	mu     sync.RWMutex
-	byText map[string]*known
+	byText map[limitText]*known
 }
 
+// A limitText identifies a limit.
+type limitText struct{ text, state string }
+
 func (r *rules) of(l weir.Limit) *known {
-	text := l.String()
+	text := limitText{l.String(), l.Spec().State}
 	r.mu.RLock()
 	k := r.byText[text]
 	r.mu.RUnlock()
@@ -51,12 +57,15 @@ func (r *rules) of(l weir.Limit) *known {
 		dated: l.Period() == 0, // the windows of a calendar
 	}
 	k.packed = k.pack(1)
+	if l.Spec().Named {
+		k.stored = k.storedText(l)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byText == nil || len(r.byText) >= maxKnown {
-		r.byText = map[string]*known{}
+		r.byText = map[limitText]*known{}
 	}
-	r.byText[strings.Clone(text)] = k
+	r.byText[limitText{strings.Clone(text.text), strings.Clone(text.state)}] = k
 	return k
 }
 
@@ -79,6 +88,26 @@ func (k *known) params(clock int64) string {
 		clock = time.Now().UnixMicro()
 	}
 	return k.pack(clock)
+}
+
+// storedText returns the rule as text, for the script to read when the limit has changed. The
+// windows of a calendar are not part of it; its text is.
+func (k *known) storedText(l weir.Limit) string {
+	params := append(slices.Clone(k.rule.Params(1)), algo.Refill(k.rule))
+	if k.dated {
+		params = []int64{params[0], params[1], algo.Refill(k.rule)}
+	}
+	var b strings.Builder
+	b.WriteString(k.name)
+	for i, p := range params {
+		b.WriteByte(" ,"[min(i, 1)])
+		b.WriteString(strconv.FormatInt(p, 10))
+	}
+	if k.dated {
+		b.WriteByte(' ')
+		b.WriteString(encode(l.String(), false))
+	}
+	return b.String()
 }
 
 func (k *known) pack(now int64) string {

@@ -152,6 +152,10 @@ func (c *call) rule(k *known) int {
 	}
 	at := c.arg(k.name)
 	c.arg(k.params(c.clock))
+	if k.stored != "" {
+		c.arg(k.stored)
+		at = -at // the script finds the text of a named state by that
+	}
 	c.rules = append(c.rules, ruleAt{k, at})
 	return at
 }

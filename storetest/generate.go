@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/floodweir/weir"
@@ -139,6 +140,26 @@ func (g *generator) newScene(n int, now int64) *scene {
 	var limits []weir.Limit
 	for range 1 + g.IntN(3) {
 		limits = append(limits, g.limit())
+	}
+	if g.IntN(4) == 0 { // one state, whose limit changes
+		slots := limits[0].IsConcurrency()
+		limits = slices.DeleteFunc(limits, func(l weir.Limit) bool {
+			// Redis does not know the former windows of a calendar, in which an expired
+			// reservation may have been charged.
+			return l.IsConcurrency() != slots || l.Period() == 0
+		})
+		if len(limits) == 0 {
+			limits = []weir.Limit{weir.MustLimit("10/s"), weir.MustLimit("11/s")}
+		}
+		for i, l := range limits {
+			limits[i] = l.Named("n")
+			if c, ok := l.Config().(weir.TokenBucket); ok && g.IntN(2) == 0 { // the same limit, raised
+				c.Count += g.about(c.Count)
+				if more, err := weir.NewLimit(c); err == nil && (g.keep == nil || g.keep(c)) {
+					limits = append(limits, more.Named("n"))
+				}
+			}
+		}
 	}
 	return g.sceneOf(n, now, limits)
 }

@@ -79,7 +79,7 @@ end
 local function former(text)
   local r = cache[text]
   if not r then
-    local name, numbers = string.match(text, '^(%S+) (.+)$')
+    local name, numbers = string.match(text, '^(%S+) (%S+)')
     local p = {}
     for n in string.gmatch(numbers, '[^,]+') do p[#p + 1] = n + 0 end
     r = { name = name, p = p, twin = file(name), refill = p[#p], text = text }
@@ -89,9 +89,12 @@ local function former(text)
   return r
 end
 
--- migrate brings a named state under another rule. prepare keeps that, unless the request only
--- reads.
+-- migrate brings a named state under another rule. prepare keeps that. A request that only
+-- reads restores the state as it was.
 local function migrate(st, r)
+  local was = { s = st.s, name = st.name, twin = st.twin, p = st.p, text = st.text, reset = st.reset }
+  st.was = was
+  was.migrated = st.migrated or false
   st.s = file('migrate').migrate(st, st.s, r, st.now)
   st.name, st.twin, st.p, st.text, st.migrated = r.name, r.twin, r.p, r.text, true
   if st.dirty then
@@ -170,17 +173,15 @@ end
 local function prepare(key, rule, verb, n, more)
   local primes = rule_at(rule).twin.primes
   primes = primes and n > 0
-  if verb == PEEK or verb >= COMMIT or not primes and more == 0 and rule > 0 then return end
+  if verb == PEEK or verb >= COMMIT or n == 0 and verb < PEEK or not primes and more == 0 and rule > 0 then return end
   local x = more ~= 0 and rest(more) or nil
   if not primes and rule > 0 and not x[8] then return end
   local st = open(key, rule, x and x[1] or 0)
   if not st then return end -- answer returns the same error
-  if n > 0 or verb > PEEK then
-    if x and x[8] then file('reservations').carry(st, x, open) end
-    if st.migrated then
-      local _, _, _, _, reset = st.twin.decide(st.s, st.p, PEEK, st.now, 0, 0, 0, 0)
-      st.dirty, st.reset = true, reset
-    end
+  if x and x[8] then file('reservations').carry(st, x, open) end
+  if st.migrated then
+    local _, _, _, _, reset = st.twin.decide(st.s, st.p, PEEK, st.now, 0, 0, 0, 0)
+    st.dirty, st.reset = true, reset
   end
   if primes then
     local _, _, _, _, reset = st.twin.decide(st.s, st.p, PEEK, st.now, 0, 0, 0, 0)
@@ -192,8 +193,8 @@ local function prepare(key, rule, verb, n, more)
   end
 end
 
--- answer decides one request.
-local function answer(key, rule, verb, n, more)
+-- decide_one decides one request.
+local function decide_one(key, rule, verb, n, more)
   local x = more ~= 0 and rest(more) or nil
   local st, err = open(key, rule, x and x[1] or 0)
   if not st then return err, 0, 0, 0, 0, 0, clock end
@@ -202,6 +203,21 @@ local function answer(key, rule, verb, n, more)
     st.twin.decide(st.s, st.p, verb, st.now, n, x and x[2] or 0, 0, 0)
   if keep or ok and n > 0 and verb ~= PEEK then st.dirty, st.reset = true, reset end
   return ok and 1 or 0, granted, balance, retry, reset, delay, st.now
+end
+
+-- answer decides one request. One that only reads, or fails, keeps no migration.
+local function answer(key, rule, verb, n, more)
+  local reads = verb == PEEK or n == 0 and verb < PEEK
+  if rule > 0 or not reads and verb < COMMIT then return decide_one(key, rule, verb, n, more) end
+  local before = states[key]
+  if before then before.was = nil end
+  local code, granted, balance, retry, reset, delay, at = decide_one(key, rule, verb, n, more)
+  local st = states[key]
+  if st and st.was and (reads or code == 2) then
+    for field, v in pairs(st.was) do st[field] = v end
+    st.was = nil
+  end
+  return code, granted, balance, retry, reset, delay, at
 end
 
 -- text returns the stored form of a state.

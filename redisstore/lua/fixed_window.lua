@@ -9,7 +9,7 @@ local floor = math.floor
 -- window returns the bounds of the calendar window of an instant. An instant outside of
 -- the listed windows is an error.
 local function window(p, t)
-  if #p == 2 then return t + 1, t + 1 end -- a former limit, whose windows are not listed
+  if #p == 2 then return t + 1, t + 1 end -- a former limit: its windows are unknown, and nothing is given back
   for i = 4, #p do
     if p[i - 1] <= t and t < p[i] then return p[i - 1], p[i] end
   end

@@ -300,6 +300,7 @@ local function answer(st, verb, n, x, open)
   if err then return err, 0, 0, 0, 0, 0, st.now end
   if x[8] and verb >= COMMIT then st = holder(st, x, open) end
   local code, granted, balance, retry, reset, delay, now = apply(st, verb, n, x)
+  if st.migrated and verb >= COMMIT and code == 1 then st.dirty, st.reset = true, reset end
   if old then st.s = before end
   return code, granted, balance, retry, reset, delay, now
 end

@@ -96,13 +96,11 @@ func (m *Model) DoAll(_ context.Context, rs []weir.Request, ds []weir.Decision) 
 // denial. The state under a former limit is carried over, and a key with initial tokens
 // is no longer new.
 func (m *Model) applyCarryOver(r weir.Request, now int64) {
-	if r.Verb == weir.Commit || r.Verb == weir.Cancel {
+	if r.Verb == weir.Commit || r.Verb == weir.Cancel || readOnly(r) {
 		return
 	}
 	e := m.entry(r.Key, r.Limit, now)
-	if !readOnly(r) {
-		m.carry(e, r, now)
-	}
+	m.carry(e, r, now)
 	if p, ok := e.state.(*primed); ok && r.N > 0 && r.Verb != weir.Peek && p.Until() <= now {
 		p.first(now)
 	}
@@ -125,6 +123,13 @@ func (m *Model) copy() map[name]*entry {
 
 // entry returns the entry of key under limit, after its expired reservations.
 func (m *Model) entry(key string, limit weir.Limit, now int64) *entry {
+	e := m.stored(key, limit, now)
+	e.under(limit, now)
+	return e
+}
+
+// stored returns the entry of key under the limit that it has.
+func (m *Model) stored(key string, limit weir.Limit, now int64) *entry {
 	n := name{key, limit.Spec().State}
 	e := m.keys[n]
 	if e == nil {
@@ -132,15 +137,21 @@ func (m *Model) entry(key string, limit weir.Limit, now int64) *entry {
 		m.keys[n] = e
 	}
 	e.expire(now)
+	return e
+}
+
+// under brings e under a limit.
+func (e *entry) under(limit weir.Limit, now int64) {
 	if !e.limit.Equal(limit) {
 		e.limit, e.state = limit, migrated(e.state, e.limit.Capacity(), limit, now)
 	}
-	return e
 }
 
 // decide answers a valid request.
 func (m *Model) decide(r weir.Request, now int64) (weir.Decision, error) {
-	e := m.entry(r.Key, r.Limit, now)
+	e := m.stored(r.Key, r.Limit, now)
+	mine, was := e, entry{limit: e.limit, state: e.state.Clone()}
+	e.under(r.Limit, now)
 	undo := func() {}
 	if readOnly(r) {
 		undo = m.carry(e, r, now)
@@ -150,6 +161,9 @@ func (m *Model) decide(r weir.Request, now int64) (weir.Decision, error) {
 	}
 	res, err := e.answer(r, now)
 	undo()
+	if readOnly(r) || err != nil { // that migrates nothing
+		mine.limit, mine.state = was.limit, was.state
+	}
 	return decision(r.Limit, res, now), err
 }
 
