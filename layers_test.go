@@ -129,6 +129,8 @@ var layout = map[string]row{
 	"flashsale/redisinventory":              {layer: 7, third: []string{"github.com/redis/rueidis"}},
 	"flashsale/ledger":                      {layer: 8},
 	"flashsale/ledger/internal/database":    {layer: 7, third: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/pressly/goose/v3"}},
+	"flashsale/verify/calllog":              {layer: 6},                                              // calls of buyers, from the load generator to the auditor
+	"flashsale/verify/inventorystate":       {layer: 6, third: []string{"github.com/redis/rueidis"}}, // the auditor's reader of Redis
 	"flashsale/verify/auditor":              {layer: 7, third: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/redis/rueidis"}},
 	"flashsale/verify/lab":                  {layer: 7, third: []string{"github.com/redis/rueidis"}}, // an experiment with locks
 	"flashsale/front":                       {layer: 7},                                              // configuration of the proxies before it

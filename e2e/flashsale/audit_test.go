@@ -11,6 +11,7 @@ import (
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/verify/auditor"
+	"github.com/floodweir/weir/flashsale/verify/calllog"
 	"github.com/floodweir/weir/flashsale/verify/load"
 )
 
@@ -114,7 +115,7 @@ func audited(t *testing.T, c run.Config, ac auditor.Config, fails func()) string
 	stop()
 	beside.Wait()
 
-	observations, err := auditor.Read(&seen)
+	observations, err := calllog.Read(&seen)
 	if err != nil {
 		t.Fatal(err)
 	}

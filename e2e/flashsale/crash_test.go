@@ -23,6 +23,7 @@ import (
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/verify/auditor"
+	"github.com/floodweir/weir/flashsale/verify/calllog"
 )
 
 // resumeWithin is the maximum time without a response after a kill.
@@ -121,7 +122,7 @@ type crash struct {
 
 	base         atomic.Pointer[string]
 	seen         bytes.Buffer
-	log          *auditor.Log
+	log          *calllog.Log
 	lastResponse atomic.Int64 // in ns
 
 	mu      sync.Mutex
@@ -137,7 +138,7 @@ func newCrash(t *testing.T, c run.Config, p crashPoint, visit int64) *crash {
 	c.TrustedProxies = []string{"127.0.0.1"}
 	c.Layers = lenientLayersFile(t)
 	k := &crash{t: t, config: c, point: p, visit: visit, stock: 4}
-	k.log = auditor.NewLog(&k.seen)
+	k.log = calllog.NewLog(&k.seen)
 	return k
 }
 
@@ -335,7 +336,7 @@ func (k *crash) check(ctx context.Context, ends []string) {
 	if err := k.log.Flush(); err != nil {
 		k.t.Fatal(err)
 	}
-	seen, err := auditor.Read(&k.seen)
+	seen, err := calllog.Read(&k.seen)
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -366,7 +367,7 @@ func (k *crash) check(ctx context.Context, ends []string) {
 }
 
 // summary counts observations by call and response.
-func summary(seen []auditor.Observation) string {
+func summary(seen []calllog.Call) string {
 	counts := map[string]int{}
 	for _, o := range seen {
 		counts[fmt.Sprintf("%s %d %s %s %s", o.Action, o.Status, o.Layer, o.Reason, o.State)]++

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/floodweir/weir/flashsale/verify/auditor"
+	"github.com/floodweir/weir/flashsale/verify/calllog"
 )
 
 // An end is the way in which a customer ends its order.
@@ -33,7 +33,7 @@ type customer struct {
 	Sale        string
 	Ends        end
 	From        string // its client address, which the shop trusts
-	Log         *auditor.Log
+	Log         *calllog.Log
 	Held        *heldPayment    // holds its payment back; nil to pay at once
 	Has         func()          // called when it has a unit
 	Answer      func(time.Time) // called after a response
@@ -162,10 +162,10 @@ func (c *customer) shop(ctx context.Context) (string, error) {
 		if t.Place != "" {
 			c.place = t.Place
 		}
-		o := auditor.Observation{Sent: sent, At: time.Now(), User: c.User, Sale: c.Sale, Action: auditor.Join, Status: status,
-			Layer: c.layer, Reason: t.Reason, State: t.State, Rank: auditor.RankOf(t.Place), Ahead: t.Ahead, Poll: t.Poll, Body: auditor.Digest(body)}
+		o := calllog.Call{Sent: sent, At: time.Now(), User: c.User, Sale: c.Sale, Action: calllog.Join, Status: status,
+			Layer: c.layer, Reason: t.Reason, State: t.State, Rank: calllog.RankOf(t.Place), Ahead: t.Ahead, Poll: t.Poll, Body: calllog.Digest(body)}
 		if t.Token != "" {
-			o.Token, o.Until, o.Epoch = auditor.Digest([]byte(t.Token)), t.Until, auditor.EpochOf(t.Token)
+			o.Token, o.Until, o.Epoch = calllog.Digest([]byte(t.Token)), t.Until, calllog.EpochOf(t.Token)
 		}
 		c.Log.Record(o)
 		switch {
@@ -205,9 +205,9 @@ func (c *customer) buy(ctx context.Context, token string) (receiptBody, bool, er
 		if err != nil {
 			return r, false, err
 		}
-		c.Log.Record(auditor.Observation{Sent: sent, At: time.Now(), User: c.User, Sale: c.Sale, Action: auditor.Buy, Status: status,
-			Layer: c.layer, Reason: r.Reason, State: r.State, Token: auditor.Digest([]byte(token)), Key: key,
-			Receipt: r.Receipt, Granted: r.At, Body: auditor.Digest(body)})
+		c.Log.Record(calllog.Call{Sent: sent, At: time.Now(), User: c.User, Sale: c.Sale, Action: calllog.Buy, Status: status,
+			Layer: c.layer, Reason: r.Reason, State: r.State, Token: calllog.Digest([]byte(token)), Key: key,
+			Receipt: r.Receipt, Granted: r.At, Body: calllog.Digest(body)})
 		switch {
 		case status == http.StatusAccepted:
 			return r, true, nil
@@ -235,28 +235,28 @@ func (c *customer) settle(ctx context.Context, r receiptBody) (string, error) {
 			}
 		}
 		sent := time.Now()
-		action, method, call, payment := auditor.Look, http.MethodGet, path, ""
+		action, method, call, payment := calllog.Look, http.MethodGet, path, ""
 		var body any
 		switch {
 		case asked || c.Ends == expires || r.State != "pending_pay":
 		case c.Ends == pays:
 			id := fmt.Sprintf("p-%s-%d", c.User, c.ticket) // another one for each order
 			payment = "mock-" + id
-			action, method, call, body = auditor.Pay, http.MethodPost, path+"/pay", map[string]any{"payment": id}
+			action, method, call, body = calllog.Pay, http.MethodPost, path+"/pay", map[string]any{"payment": id}
 		case c.Ends == cancels:
-			action, method, call = auditor.Cancel, http.MethodPost, path+"/cancel"
+			action, method, call = calllog.Cancel, http.MethodPost, path+"/cancel"
 		}
 		status, text, err := c.call(ctx, method, call, nil, body, &now)
 		if err != nil {
 			return "", err
 		}
-		c.Log.Record(auditor.Observation{Sent: sent, At: time.Now(), User: c.User, Sale: c.Sale, Action: action, Status: status,
-			Layer: c.layer, Reason: now.Reason, State: now.State, Receipt: r.Receipt, Payment: payment, Body: auditor.Digest(text)})
-		if c.Held != nil && action == auditor.Pay {
+		c.Log.Record(calllog.Call{Sent: sent, At: time.Now(), User: c.User, Sale: c.Sale, Action: action, Status: status,
+			Layer: c.layer, Reason: now.Reason, State: now.State, Receipt: r.Receipt, Payment: payment, Body: calllog.Digest(text)})
+		if c.Held != nil && action == calllog.Pay {
 			c.Held.answers = append(c.Held.answers, payAnswer{at: time.Now(), status: status, again: status != 0 && c.after != "", state: now.State})
 		}
 		if status != 0 && status < 500 && status != http.StatusTooManyRequests {
-			asked = action != auditor.Look
+			asked = action != calllog.Look
 			if now.State != "" {
 				r.State = now.State
 			}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/floodweir/weir/e2e/pgtest"
 	"github.com/floodweir/weir/e2e/redistest"
-	"github.com/floodweir/weir/flashsale/verify/auditor"
+	"github.com/floodweir/weir/flashsale/verify/calllog"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -221,7 +221,7 @@ func (s *streamWatch) before(at time.Time) int64 {
 func firstPaid(v *trialResult, after time.Time) (time.Duration, bool) {
 	first := time.Time{}
 	for _, o := range v.seen {
-		if o.Action == auditor.Pay && o.Status == http.StatusOK && o.At.After(after) && (first.IsZero() || o.At.Before(first)) {
+		if o.Action == calllog.Pay && o.Status == http.StatusOK && o.At.After(after) && (first.IsZero() || o.At.Before(first)) {
 			first = o.At
 		}
 	}

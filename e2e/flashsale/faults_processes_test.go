@@ -12,7 +12,7 @@ import (
 
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/layers"
-	"github.com/floodweir/weir/flashsale/verify/auditor"
+	"github.com/floodweir/weir/flashsale/verify/calllog"
 )
 
 // sharedTrial returns a trial over a database and a Redis.
@@ -69,7 +69,7 @@ func TestFaultsOfClocks(t *testing.T) {
 				}
 			})
 			for _, o := range v.seen {
-				if o.Action == auditor.Buy && o.Status == http.StatusAccepted && o.At.Before(y.start) {
+				if o.Action == calllog.Buy && o.Status == http.StatusAccepted && o.At.Before(y.start) {
 					t.Errorf("%s bought at %v, before the start at %v", o.User, o.At, y.start)
 				}
 			}
@@ -187,7 +187,7 @@ func TestSwitches(t *testing.T) {
 		y.within(ctx, "kill", phase(true, "ended"))
 	})
 	for _, o := range v.seen {
-		if o.Action != auditor.Buy || o.Granted.IsZero() {
+		if o.Action != calllog.Buy || o.Granted.IsZero() {
 			continue
 		}
 		for _, c := range append(closed, interval{killed, killed.Add(time.Hour)}) {

@@ -20,6 +20,7 @@ import (
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/verify/auditor"
+	"github.com/floodweir/weir/flashsale/verify/calllog"
 	"github.com/floodweir/weir/flashsale/verify/load"
 )
 
@@ -219,7 +220,7 @@ func runLoad(t *testing.T, c loadCase, rc run.Config, ac auditor.Config) load.Re
 // audit audits a sale after all users have stopped.
 func audit(t *testing.T, ac auditor.Config, shop *shopProcess, seen *bytes.Buffer) {
 	t.Helper()
-	observations, err := auditor.Read(seen)
+	observations, err := calllog.Read(seen)
 	if err != nil {
 		t.Fatal(err)
 	}

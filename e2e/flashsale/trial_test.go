@@ -19,6 +19,7 @@ import (
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/verify/auditor"
+	"github.com/floodweir/weir/flashsale/verify/calllog"
 	"github.com/redis/rueidis"
 )
 
@@ -41,7 +42,7 @@ type trial struct {
 	sale  string
 	start time.Time
 	begun chan struct{} // closed when the fault has begun
-	log   *auditor.Log
+	log   *calllog.Log
 	seen  bytes.Buffer
 	cut   atomic.Int64 // responses that broke off
 
@@ -60,7 +61,7 @@ func newTrial(t *testing.T, c run.Config, redis string) *trial {
 	if redis != "" {
 		y.redis = redisClient(t, redis)
 	}
-	y.log = auditor.NewLog(&y.seen)
+	y.log = calllog.NewLog(&y.seen)
 	return y
 }
 
@@ -165,7 +166,7 @@ const trialWithin = 2 * time.Minute
 // A trialResult holds what a trial measured.
 type trialResult struct {
 	ends                []string
-	seen                []auditor.Observation
+	seen                []calllog.Call
 	tally               sale.OrderTotals
 	lostReceipts        map[string]bool // receipts whose customers received that they are lost or rejected
 	checks              int64
@@ -245,7 +246,7 @@ func (y *trial) check(ctx context.Context, v *trialResult) {
 		t.Fatal(err)
 	}
 	var err error
-	if v.seen, err = auditor.Read(bytes.NewReader(y.seen.Bytes())); err != nil {
+	if v.seen, err = calllog.Read(bytes.NewReader(y.seen.Bytes())); err != nil {
 		t.Fatal(err)
 	}
 	wanted := int64(0)
@@ -294,7 +295,7 @@ func (v *trialResult) count(y *trial) {
 	for _, o := range v.seen {
 		if o.Status == http.StatusServiceUnavailable {
 			v.unavailable++
-			if o.Action == auditor.Pay {
+			if o.Action == calllog.Pay {
 				v.unpaid++
 			}
 		}
@@ -314,7 +315,7 @@ func (v *trialResult) count(y *trial) {
 func (v *trialResult) reopened(after time.Time) (time.Duration, bool) {
 	var first time.Time
 	for _, o := range v.seen {
-		if o.Action == auditor.Buy && o.Status == http.StatusAccepted && o.Granted.After(after) && (first.IsZero() || o.At.Before(first)) {
+		if o.Action == calllog.Buy && o.Status == http.StatusAccepted && o.Granted.After(after) && (first.IsZero() || o.At.Before(first)) {
 			first = o.At
 		}
 	}

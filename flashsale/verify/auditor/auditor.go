@@ -1,6 +1,9 @@
 package auditor
 
 import (
+	"github.com/floodweir/weir/flashsale/verify/calllog"
+	"github.com/floodweir/weir/flashsale/verify/inventorystate"
+
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +27,7 @@ type Config struct {
 
 	// Inventory returns the state of an inventory that is not in Redis. If both Inventory and
 	// Redis are nil, the inventory is not checked.
-	Inventory func(ctx context.Context, sale string, epoch int64) (InventoryState, error)
+	Inventory func(ctx context.Context, sale string, epoch int64) (inventorystate.State, error)
 
 	// Sales are the IDs of the sales to audit; empty for all sales that were exposed.
 	Sales []string
@@ -40,21 +43,10 @@ type Config struct {
 	StableWithin time.Duration
 }
 
-// An InventoryState is the state of a sale in its inventory.
-type InventoryState struct {
-	Epoch       int64
-	Stock       int64
-	Free        int64
-	Outstanding int64    // admission tokens that are valid and unused
-	Backlog     int64    // entries in its stream
-	Held        []string // reservations that hold a unit; nil if unknown
-	Workers     int      // consumers of its stream; 0 if unknown
-}
-
 // Facts are the inputs of Final that it cannot read from the stores.
 type Facts struct {
 	// Observations are the calls of buyers and their responses, in any order.
-	Observations []Observation
+	Observations []calllog.Call
 
 	// Complete says that Observations has every call of every buyer. Only then can Final
 	// check that every order was requested.
@@ -163,7 +155,7 @@ func (a *Auditor) Final(ctx context.Context, facts Facts) (*Report, error) {
 		facts.Batch = 500
 	}
 	if facts.Reservation == nil {
-		facts.Reservation = reservationOf
+		facts.Reservation = calllog.ReservationOf
 	}
 	if err := a.requireSales(ctx, false); err != nil {
 		return a.Report(), err

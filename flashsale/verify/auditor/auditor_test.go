@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/verify/auditor"
+	"github.com/floodweir/weir/flashsale/verify/calllog"
 )
 
 // TestNoViolations audits a sale without a violation.
@@ -73,28 +74,30 @@ func TestDetects(t *testing.T) {
 		}, auditor.OneOrder, "is an order and a dead letter"},
 		{"an order of a future epoch", sql(`UPDATE orders SET epoch = 2 WHERE reservation = 'r1'`), auditor.OneOrder, "has epoch 2"},
 		{"movements without an order", sql(`INSERT INTO movements (sale, kind, units, reservation, at) VALUES ('s1', 'sold', -1, 'r99', {1})`), auditor.OneOrder, "r99, which is not an order"},
-		{"an order without a call", func(w *fixture) { w.of("u3", auditor.Buy).Status = 410 }, auditor.OneOrder, "has no granted and no unanswered call"},
-		{"a reservation without an order", func(w *fixture) { w.of("u3", auditor.Buy).Receipt = "r77" }, auditor.OneOrder, "it is not recorded"},
+		{"an order without a call", func(w *fixture) { w.of("u3", calllog.Buy).Status = 410 }, auditor.OneOrder, "has no granted and no unanswered call"},
+		{"a reservation without an order", func(w *fixture) { w.of("u3", calllog.Buy).Receipt = "r77" }, auditor.OneOrder, "it is not recorded"},
 		{"a reservation of another user", sql(`UPDATE orders SET usr = 'u9' WHERE reservation = 'r3'`), auditor.OneOrder, "it is recorded for u9"},
 		{"an acknowledged reservation that is lost", func(w *fixture) {
 			w.exec(`UPDATE orders SET state = 'lost' WHERE reservation = 'r3'`)
 		}, auditor.OneOrder, "r3 of u3 is lost, although no inventory failed"},
-		{"a response without a receipt", func(w *fixture) { w.of("u3", auditor.Buy).Receipt = "" }, auditor.OneOrder, "without a receipt"},
+		{"a response without a receipt", func(w *fixture) { w.of("u3", calllog.Buy).Receipt = "" }, auditor.OneOrder, "without a receipt"},
 		{"a state that goes backwards", func(w *fixture) {
-			o := *w.of("u1", auditor.Look)
+			o := *w.of("u1", calllog.Look)
 			o.Sent, o.At = w.at(99000), w.at(99001)
 			w.observe(o)
 		}, auditor.OneOrder, "received state paid for r1, and later pending_pay"},
-		{"a state that the ledger never had", func(w *fixture) { w.of("u2", auditor.Look).State = "cancelled" }, auditor.OneOrder, "received state cancelled for r2, the ledger has expired"},
+		{"a state that the ledger never had", func(w *fixture) { w.of("u2", calllog.Look).State = "cancelled" }, auditor.OneOrder, "received state cancelled for r2, the ledger has expired"},
 
 		{"an order that never expires", func(w *fixture) { w.exec(`UPDATE orders SET state = 'pending_pay' WHERE reservation = 'r2'`) }, auditor.TicketsEnd, "r2 is still pending"},
 		{"an order long after its deadline", func(w *fixture) {
 			w.facts.Settled = false
 			w.exec(`UPDATE orders SET state = 'pending_pay' WHERE reservation = 'r2'`)
 		}, auditor.TicketsEnd, "pending 30s after their payment deadline"},
-		{"a buyer without a final response", func(w *fixture) { w.of("u5", auditor.Poll).Status, w.of("u5", auditor.Poll).Reason = 429, "too_many" }, auditor.TicketsEnd, "the last response to u5"},
-		{"a turn without an end", func(w *fixture) { w.of("u1", auditor.Poll).Until = w.at(-60000) }, auditor.TicketsEnd, "received admitted until"},
-		{"a wait without an end", func(w *fixture) { o := w.of("u5", auditor.Join); o.Sent, o.At = w.at(3700000), w.at(3700001) }, auditor.TicketsEnd, "the sale ended"},
+		{"a buyer without a final response", func(w *fixture) {
+			w.of("u5", calllog.Poll).Status, w.of("u5", calllog.Poll).Reason = 429, "too_many"
+		}, auditor.TicketsEnd, "the last response to u5"},
+		{"a turn without an end", func(w *fixture) { w.of("u1", calllog.Poll).Until = w.at(-60000) }, auditor.TicketsEnd, "received admitted until"},
+		{"a wait without an end", func(w *fixture) { o := w.of("u5", calllog.Join); o.Sent, o.At = w.at(3700000), w.at(3700001) }, auditor.TicketsEnd, "the sale ended"},
 
 		{"paid and expired", sql(`UPDATE orders SET state = 'expired', payment = NULL WHERE reservation = 'r1'`), auditor.PayOrTimeout, "has 1 accepted payments"},
 		{"paid without a payment", sql(`DELETE FROM payments WHERE id = 'p1'`), auditor.PayOrTimeout, "is paid and has 0 accepted payments"},
@@ -108,32 +111,37 @@ func TestDetects(t *testing.T) {
 
 		{"an order before the start", sql(`UPDATE orders SET at = {-1} WHERE reservation = 'r1'`), auditor.InTime, ", want between"},
 		{"an order at the end", sql(`UPDATE orders SET at = {3600000} WHERE reservation = 'r1'`), auditor.InTime, ", want between"},
-		{"a grant before the start", func(w *fixture) { o := w.of("u1", auditor.Buy); o.Granted, o.Skew = w.at(-1), 3600000 }, auditor.InTime, "with a clock 3600000 ms ahead"},
-		{"an early call that is accepted", func(w *fixture) { w.of("u6", auditor.Join).Status, w.of("u6", auditor.Join).Token = 201, "t6" }, auditor.Tokens, "before the start"},
+		{"a grant before the start", func(w *fixture) { o := w.of("u1", calllog.Buy); o.Granted, o.Skew = w.at(-1), 3600000 }, auditor.InTime, "with a clock 3600000 ms ahead"},
+		{"an early call that is accepted", func(w *fixture) {
+			w.of("u6", calllog.Join).Status, w.of("u6", calllog.Join).Token = 201, "t6"
+		}, auditor.Tokens, "before the start"},
 
-		{"a forged token that buys", func(w *fixture) { o := w.of("u6", auditor.Buy); o.Status, o.Receipt = 202, "r1" }, auditor.Tokens, "was forged, it returned 202"},
-		{"a token of another user", func(w *fixture) { w.of("u3", auditor.Buy).Token = "t4" }, auditor.Tokens, "issued to u4"},
-		{"a token that was never issued", func(w *fixture) { w.of("u3", auditor.Buy).Token = "t99" }, auditor.Tokens, "never issued"},
-		{"a token for two users", func(w *fixture) { w.of("u3", auditor.Poll).Token = "t1" }, auditor.Tokens, "one token was issued to"},
+		{"a forged token that buys", func(w *fixture) { o := w.of("u6", calllog.Buy); o.Status, o.Receipt = 202, "r1" }, auditor.Tokens, "was forged, it returned 202"},
+		{"a token of another user", func(w *fixture) { w.of("u3", calllog.Buy).Token = "t4" }, auditor.Tokens, "issued to u4"},
+		{"a token that was never issued", func(w *fixture) { w.of("u3", calllog.Buy).Token = "t99" }, auditor.Tokens, "never issued"},
+		{"a token for two users", func(w *fixture) { w.of("u3", calllog.Poll).Token = "t1" }, auditor.Tokens, "one token was issued to"},
 		{"a token that buys twice", func(w *fixture) {
-			o := *w.of("u1", auditor.Buy)
+			o := *w.of("u1", calllog.Buy)
 			o.Receipt, o.Key = "r3", "other"
 			w.observe(o)
 		}, auditor.Tokens, "one token bought r1 and later r3"},
 		{"a replay with another receipt", func(w *fixture) { w.facts.Observations[len(w.facts.Observations)-2].Receipt = "r3" }, auditor.Tokens, "repeated a token"},
-		{"an expired token", func(w *fixture) { w.of("u1", auditor.Poll).Until = w.at(1001) }, auditor.Tokens, "with a token that expired at"},
+		{"an expired token", func(w *fixture) { w.of("u1", calllog.Poll).Until = w.at(1001) }, auditor.Tokens, "with a token that expired at"},
 
 		{"a key with two bodies", func(w *fixture) { w.facts.Observations[len(w.facts.Observations)-2].Body = "b9" }, auditor.Idempotency, `with key "k1"`},
 		{"a key with two orders", sql(`UPDATE orders SET key = 'k1', usr = 'u1'`), auditor.Idempotency, "for one key"},
 
-		{"a queue out of order", func(w *fixture) { w.of("u1", auditor.Poll).Until = w.at(200000) }, auditor.FairQueue, "3 users who joined after u1 were admitted before it"},
-		{"waiting after all units are paid", func(w *fixture) { o := w.of("u5", auditor.Poll); o.Status, o.State, o.Reason = 200, "waiting", "" }, auditor.FairQueue, "received waiting for a call"},
-		{"sold out too early", func(w *fixture) { o := w.of("u5", auditor.Poll); o.Sent, o.At = w.at(50), w.at(60) }, auditor.FairQueue, "received sold_out at"},
+		{"a queue out of order", func(w *fixture) { w.of("u1", calllog.Poll).Until = w.at(200000) }, auditor.FairQueue, "3 users who joined after u1 were admitted before it"},
+		{"waiting after all units are paid", func(w *fixture) {
+			o := w.of("u5", calllog.Poll)
+			o.Status, o.State, o.Reason = 200, "waiting", ""
+		}, auditor.FairQueue, "received waiting for a call"},
+		{"sold out too early", func(w *fixture) { o := w.of("u5", calllog.Poll); o.Sent, o.At = w.at(50), w.at(60) }, auditor.FairQueue, "received sold_out at"},
 
 		{"too many tokens in a sample", func(w *fixture) { w.inventory.Outstanding = 10 }, auditor.Bounded, "10 admission tokens are outstanding"},
 		{"too many tokens at once", func(w *fixture) {
 			for i := range 10 {
-				w.observe(auditor.Observation{Sent: w.at(6000), At: w.at(6001), User: fmt.Sprint("v", i), Sale: "s1", Action: auditor.Poll, Status: 200, State: "admitted",
+				w.observe(calllog.Call{Sent: w.at(6000), At: w.at(6001), User: fmt.Sprint("v", i), Sale: "s1", Action: calllog.Poll, Status: 200, State: "admitted",
 					Token: fmt.Sprint("many", i), Until: w.at(36000)})
 			}
 		}, auditor.Bounded, "at most 3 × 3"},
@@ -148,10 +156,10 @@ func TestDetects(t *testing.T) {
 		{"an inventory with another stock", func(w *fixture) { w.inventory.Stock = 5 }, auditor.InventoryMatchesLedger, "5 units"},
 		{"a second reconciliation with changes", func(w *fixture) { w.changes = []int{4, 1} }, auditor.InventoryMatchesLedger, "second reconciliation changed 1 rows"},
 
-		{"a refusal without a layer", func(w *fixture) { w.of("u5", auditor.Poll).Layer = "" }, auditor.LayersAddUp, "names no layer"},
+		{"a refusal without a layer", func(w *fixture) { w.of("u5", calllog.Poll).Layer = "" }, auditor.LayersAddUp, "names no layer"},
 		{"a refusal that was not counted", func(w *fixture) { w.facts.Layers["L0"] = 1 }, auditor.LayersAddUp, "counted 1 refusals, buyers received 2"},
 		{"a refusal that no buyer received", func(w *fixture) { w.facts.Layers["L4"] = 3 }, auditor.LayersAddUp, "layer L4 counted 3 refusals"},
-		{"a success with a layer", func(w *fixture) { w.of("u3", auditor.Buy).Layer = "L3" }, auditor.LayersAddUp, "returned 202, although L3 refused it"},
+		{"a success with a layer", func(w *fixture) { w.of("u3", calllog.Buy).Layer = "L3" }, auditor.LayersAddUp, "returned 202, although L3 refused it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newFixture(t)
@@ -266,7 +274,7 @@ func TestShuffled(t *testing.T) {
 			w.exec(`UPDATE sales SET queue = 'shuffled', lobby_ms = 60000`)
 			for i := range 5000 {
 				at := w.start.Add(-time.Minute + time.Duration(i)*time.Millisecond)
-				w.observe(auditor.Observation{Sent: at, At: at.Add(time.Microsecond), User: fmt.Sprint("lobby", i), Sale: "s1", Action: auditor.Join, Status: 201,
+				w.observe(calllog.Call{Sent: at, At: at.Add(time.Microsecond), User: fmt.Sprint("lobby", i), Sale: "s1", Action: calllog.Join, Status: 201,
 					State: "waiting", Rank: c.rank(i)})
 			}
 			w.facts.Settled = false
@@ -288,9 +296,9 @@ func TestSlowLedger(t *testing.T) {
 		{85013, 86010, 0}, {85013, 86020, 1}, {88000, 86020, 0}, {88000, 88990, 0}, {88000, 89010, 1},
 	} {
 		w := newFixture(t)
-		last := w.of("u4", auditor.Pay)
+		last := w.of("u4", calllog.Pay)
 		last.At = w.at(c.answered)
-		o := w.of("u5", auditor.Poll)
+		o := w.of("u5", calllog.Poll)
 		o.Sent, o.At, o.Status, o.State, o.Reason = w.at(c.asked), w.at(c.asked+5), 200, "waiting", ""
 		f := w.audit().Findings[auditor.FairQueue]
 		if f.Violations != c.want {
@@ -307,7 +315,7 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := auditor.NewLog(f)
+	l := calllog.NewLog(f)
 	l.Record(w.facts.Observations...)
 	if err := errors.Join(l.Flush(), f.Close()); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/sale"
-	"github.com/floodweir/weir/flashsale/verify/auditor"
+	"github.com/floodweir/weir/flashsale/verify/calllog"
 )
 
 // A buyer is a user of a scenario. Some misbehave: one pays late, one lets its admission expire
@@ -41,8 +41,8 @@ func (s *scenario) buyer(n int) *buyer {
 	return b
 }
 
-func (b *buyer) recordStatus(action auditor.Action, misuse auditor.Misuse, sent time.Time, t sale.QueueStatus, err error) {
-	o := auditor.Observation{Sent: sent, At: time.Now(), User: b.user, Sale: b.sale.ID, Action: action, Status: status(t.Reason, err), Layer: string(t.Layer),
+func (b *buyer) recordStatus(action calllog.Action, misuse calllog.Misuse, sent time.Time, t sale.QueueStatus, err error) {
+	o := calllog.Call{Sent: sent, At: time.Now(), User: b.user, Sale: b.sale.ID, Action: action, Status: status(t.Reason, err), Layer: string(t.Layer),
 		Reason: string(t.Reason), State: string(t.State), Ticket: t.Ticket, Ahead: t.Ahead, Poll: t.Poll.Milliseconds(), Until: t.Until, Misuse: misuse}
 	if t.Token != "" {
 		o.Token = t.Token // not a digest, so that another buyer can use it
@@ -50,10 +50,10 @@ func (b *buyer) recordStatus(action auditor.Action, misuse auditor.Misuse, sent 
 	b.record(o)
 }
 
-func (b *buyer) join(ctx context.Context, misuse auditor.Misuse) sale.QueueStatus {
+func (b *buyer) join(ctx context.Context, misuse calllog.Misuse) sale.QueueStatus {
 	sent := time.Now()
 	t, err := b.service.Join(ctx, b.as, b.sale.ID, "")
-	b.recordStatus(auditor.Join, misuse, sent, t, err)
+	b.recordStatus(calllog.Join, misuse, sent, t, err)
 	return t
 }
 
@@ -62,14 +62,14 @@ func (b *buyer) awaitToken(ctx context.Context) (sale.QueueStatus, bool) {
 	for end := time.Now().Add(buyerTimeout); time.Now().Before(end); {
 		sent := time.Now()
 		t, err := b.service.Status(ctx, b.as, b.sale.ID, "")
-		b.recordStatus(auditor.Poll, auditor.Valid, sent, t, err)
+		b.recordStatus(calllog.Poll, calllog.Valid, sent, t, err)
 		switch {
 		case t.Token != "":
 			return t, true
 		case t.State == sale.Spent || t.Reason == sale.PerUserLimit || t.Reason == sale.IsSoldOut || t.Reason == sale.HasEnded:
 			return t, false
 		case t.State == sale.TicketExpired || t.State == sale.NoTicket:
-			b.join(ctx, auditor.Valid)
+			b.join(ctx, calllog.Valid)
 		}
 		wait(ctx, max(20*time.Millisecond, min(t.Poll, 500*time.Millisecond)))
 	}
@@ -78,13 +78,13 @@ func (b *buyer) awaitToken(ctx context.Context) (sale.QueueStatus, bool) {
 }
 
 func (b *buyer) leave() {
-	b.record(auditor.Observation{Sent: time.Now(), At: time.Now(), User: b.user, Sale: b.sale.ID, Action: auditor.Leave})
+	b.record(calllog.Call{Sent: time.Now(), At: time.Now(), User: b.user, Sale: b.sale.ID, Action: calllog.Leave})
 }
 
-func (b *buyer) buy(ctx context.Context, token, key string, misuse auditor.Misuse) sale.BuyResult {
+func (b *buyer) buy(ctx context.Context, token, key string, misuse calllog.Misuse) sale.BuyResult {
 	sent := time.Now()
 	got, err := b.service.Buy(ctx, b.as, b.sale.ID, token, key)
-	o := auditor.Observation{Sent: sent, At: time.Now(), User: b.user, Sale: b.sale.ID, Action: auditor.Buy, Status: status(got.Reason, err), Layer: string(got.Layer),
+	o := calllog.Call{Sent: sent, At: time.Now(), User: b.user, Sale: b.sale.ID, Action: calllog.Buy, Status: status(got.Reason, err), Layer: string(got.Layer),
 		Reason: string(got.Reason), Token: token, Key: key, Misuse: misuse, Receipt: got.Receipt.Receipt}
 	if o.Status == 200 {
 		o.Status, o.State, o.Granted, o.Body = 202, string(got.Receipt.State), got.Receipt.At, receiptBody(got.Receipt)
@@ -102,8 +102,8 @@ func (b *buyer) shop(ctx context.Context) {
 	switch b.n {
 	case lateBuyer:
 		wait(ctx, time.Until(t.Until)+10*time.Millisecond)
-		b.buy(ctx, t.Token, "", auditor.Late)
-		b.join(ctx, auditor.Valid)
+		b.buy(ctx, t.Token, "", calllog.Late)
+		b.join(ctx, calllog.Valid)
 		if t, admitted = b.awaitToken(ctx); !admitted {
 			return
 		}
@@ -112,19 +112,19 @@ func (b *buyer) shop(ctx context.Context) {
 		for end := time.Now().Add(time.Second); stolen == "" && time.Now().Before(end); stolen = b.tokenOf(lateBuyer) {
 			wait(ctx, 10*time.Millisecond)
 		}
-		b.buy(ctx, stolen, "", auditor.Stolen)
+		b.buy(ctx, stolen, "", calllog.Stolen)
 	case forger:
-		b.buy(ctx, t.Token[:len(t.Token)-4]+"AAAA", "", auditor.Forged)
+		b.buy(ctx, t.Token[:len(t.Token)-4]+"AAAA", "", calllog.Forged)
 	}
 	key := fmt.Sprintf("key-%d", b.n)
 	var clicks sync.WaitGroup
 	var got [2]sale.BuyResult
 	for i := range got { // a double click
-		clicks.Go(func() { got[i] = b.buy(ctx, t.Token, key, auditor.Valid) })
+		clicks.Go(func() { got[i] = b.buy(ctx, t.Token, key, calllog.Valid) })
 	}
 	clicks.Wait()
-	b.buy(ctx, t.Token, "", auditor.Replayed)
-	b.buy(ctx, t.Token, key, auditor.Valid) // a reload of the page
+	b.buy(ctx, t.Token, "", calllog.Replayed)
+	b.buy(ctx, t.Token, key, calllog.Valid) // a reload of the page
 	if receipt := got[0].Receipt.Receipt; receipt != "" {
 		b.pay(ctx, receipt)
 	}
@@ -140,7 +140,7 @@ func (s *scenario) tokenOf(n int) string {
 func (b *buyer) look(ctx context.Context, receipt string) sale.OrderState {
 	sent := time.Now()
 	r, err := b.service.Order(ctx, b.as, receipt)
-	b.record(auditor.Observation{Sent: sent, At: time.Now(), User: b.user, Sale: b.sale.ID, Action: auditor.Look, Status: status(sale.OK, err),
+	b.record(calllog.Call{Sent: sent, At: time.Now(), User: b.user, Sale: b.sale.ID, Action: calllog.Look, Status: status(sale.OK, err),
 		State: string(r.State), Receipt: receipt})
 	return r.State
 }
@@ -163,7 +163,7 @@ func (b *buyer) pay(ctx context.Context, receipt string) {
 	}
 	sent, payment := time.Now(), fmt.Sprintf("payment-%d", b.n)
 	p, err := b.service.Pay(ctx, receipt, payment, b.sale.Price)
-	o := auditor.Observation{Sent: sent, At: time.Now(), User: b.user, Sale: b.sale.ID, Action: auditor.Pay, Status: status(sale.OK, err), State: string(p.Order.State),
+	o := calllog.Call{Sent: sent, At: time.Now(), User: b.user, Sale: b.sale.ID, Action: calllog.Pay, Status: status(sale.OK, err), State: string(p.Order.State),
 		Receipt: receipt, Payment: payment}
 	if err == nil && p.RefundDue {
 		o.Status, o.Reason = 409, "refund_due"

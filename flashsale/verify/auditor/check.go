@@ -1,6 +1,8 @@
 package auditor
 
 import (
+	"github.com/floodweir/weir/flashsale/verify/calllog"
+
 	"cmp"
 	"maps"
 	"slices"
@@ -13,15 +15,15 @@ type checker struct {
 	records *records
 	rows    *ledgerRows
 	facts   Facts
-	seen    []Observation // by Sent
+	seen    []calllog.Call // by Sent
 }
 
 func newChecker(a *Auditor, l *ledgerRows, f Facts) *checker {
 	c := &checker{auditor: a, records: a.records, rows: l, facts: f, seen: slices.Clone(f.Observations)}
-	slices.SortStableFunc(c.seen, func(x, y Observation) int { return x.Sent.Compare(y.Sent) })
+	slices.SortStableFunc(c.seen, func(x, y calllog.Call) int { return x.Sent.Compare(y.Sent) })
 	for i := range c.seen {
 		if o := &c.seen[i]; o.Rank == 0 && o.Ticket != "" {
-			o.Rank = RankOf(o.Ticket)
+			o.Rank = calllog.RankOf(o.Ticket)
 		}
 	}
 	return c
@@ -77,7 +79,7 @@ func (c *checker) reservation(receipt string) string {
 // receipts checks that every granted reservation is recorded, and was granted in time.
 func (c *checker) receipts() {
 	for _, o := range c.seen {
-		if o.Action != Buy || !ok(o.Status) {
+		if o.Action != calllog.Buy || !ok(o.Status) {
 			continue
 		}
 		if !c.records.check(OneOrder, o.Receipt != "", "sale %s: user %s received status %d at %s without a receipt", o.Sale, o.User, o.Status, clock(o.At)) {
@@ -109,10 +111,10 @@ func (c *checker) requestedOrders() {
 	asked := map[saleUser]int{}
 	granted := map[string]bool{}
 	for _, o := range c.seen {
-		if o.Action == Buy && uncertain(o.Status) {
+		if o.Action == calllog.Buy && uncertain(o.Status) {
 			asked[saleUser{o.Sale, o.User}]++
 		}
-		if o.Action == Buy && ok(o.Status) {
+		if o.Action == calllog.Buy && ok(o.Status) {
 			granted[c.reservation(o.Receipt)] = true
 		}
 	}
@@ -153,7 +155,7 @@ func (c *checker) orderStates() {
 	}
 	last := map[string]seenState{}
 	for _, o := range c.seen {
-		if o.Receipt == "" || o.State == "" || !ok(o.Status) || o.Action != Look && o.Action != Pay && o.Action != Cancel {
+		if o.Receipt == "" || o.State == "" || !ok(o.Status) || o.Action != calllog.Look && o.Action != calllog.Pay && o.Action != calllog.Cancel {
 			continue
 		}
 		id := c.reservation(o.Receipt)
@@ -180,7 +182,7 @@ func (c *checker) payments() {
 		}
 	}
 	for _, o := range c.seen {
-		if o.Action != Pay || !ok(o.Status) && o.Reason != "refund_due" || o.Status == 202 {
+		if o.Action != calllog.Pay || !ok(o.Status) && o.Reason != "refund_due" || o.Status == 202 {
 			continue
 		}
 		id := c.reservation(o.Receipt)
@@ -202,9 +204,9 @@ func (c *checker) payments() {
 // idempotencyKeys checks that one key of a user has one response and one effect.
 func (c *checker) idempotencyKeys() {
 	type key struct{ sale, user, key string }
-	first := map[key]Observation{}
+	first := map[key]calllog.Call{}
 	for _, o := range c.seen {
-		if o.Action != Buy || o.Key == "" || !ok(o.Status) {
+		if o.Action != calllog.Buy || o.Key == "" || !ok(o.Status) {
 			continue
 		}
 		k := key{o.Sale, o.User, o.Key}
@@ -223,7 +225,7 @@ func (c *checker) idempotencyKeys() {
 // workers checks the number of order writers that dashboards show.
 func (c *checker) workers() {
 	for _, o := range c.seen {
-		if o.Action == Board && o.Workers > 0 && c.facts.Workers > 0 {
+		if o.Action == calllog.Board && o.Workers > 0 && c.facts.Workers > 0 {
 			c.records.check(Bounded, o.Workers <= c.facts.Workers, "sale %s: %d order writers at %s, want at most %d", o.Sale, o.Workers, clock(o.At), c.facts.Workers)
 		}
 	}
@@ -235,7 +237,7 @@ func (c *checker) layers() {
 	var lost int64
 	for _, o := range c.seen {
 		n := max(1, o.Issued)
-		if o.Action == Leave {
+		if o.Action == calllog.Leave {
 			continue
 		}
 		switch o.Status {
@@ -247,7 +249,7 @@ func (c *checker) layers() {
 			lost += n
 		case o.Layer != "":
 			refusals[o.Layer] += n
-			c.records.check(LayersAddUp, !ok(o.Status) || o.Action == Join || o.Action == Poll, "sale %s: %s returned %d, although %s refused it", o.Sale, o.Action, o.Status, o.Layer)
+			c.records.check(LayersAddUp, !ok(o.Status) || o.Action == calllog.Join || o.Action == calllog.Poll, "sale %s: %s returned %d, although %s refused it", o.Sale, o.Action, o.Status, o.Layer)
 		}
 	}
 	if c.facts.Layers == nil || !c.facts.Complete {

@@ -160,4 +160,4 @@ func rows[R any](ctx context.Context, tx *sql.Tx, statement string, fields func(
 	return all, rs.Err()
 }
 
-func at(ms int64) string { return time.UnixMilli(ms).UTC().Format("15:04:05.000") }
+func at(ms int64) string { return clock(time.UnixMilli(ms)) }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/verify/auditor"
+	"github.com/floodweir/weir/flashsale/verify/calllog"
+	"github.com/floodweir/weir/flashsale/verify/inventorystate"
 )
 
 // tables have the columns of a ledger without its constraints, so that they can hold invalid
@@ -33,7 +35,7 @@ type fixture struct {
 	path      string
 	db        *sql.DB
 	start     time.Time
-	inventory auditor.InventoryState
+	inventory inventorystate.State
 	changes   []int // results of Reconcile, one per call
 	facts     auditor.Facts
 }
@@ -58,19 +60,19 @@ func newFixture(t *testing.T) *fixture {
 	w.buyer(3, 3000, "paid", "s1")
 	w.exec(`INSERT INTO movements (sale, kind, units, reservation, at) VALUES ('s1', 'returned', 1, 'r2', {62001})`)
 	w.exec(`INSERT INTO payments VALUES ('p2', 'r2', 500, 'refund_due', {70000})`)
-	w.observe(auditor.Observation{Sent: w.at(70000), At: w.at(70010), User: "u2", Sale: "s1", Action: auditor.Pay, Status: 409,
+	w.observe(calllog.Call{Sent: w.at(70000), At: w.at(70010), User: "u2", Sale: "s1", Action: calllog.Pay, Status: 409,
 		Reason: "refund_due", Receipt: "r2", Payment: "p2"})
 	w.buyer(4, 80000, "paid", "s1")
 	w.observe(
-		auditor.Observation{Sent: w.at(5), At: w.at(9), User: "u5", Sale: "s1", Action: auditor.Join, Status: 201, State: "waiting", Rank: 5, Poll: 1000},
-		auditor.Observation{Sent: w.at(90000), At: w.at(90005), User: "u5", Sale: "s1", Action: auditor.Poll, Status: 410, Layer: "L0", Reason: "sold_out"},
-		auditor.Observation{Sent: w.at(90010), At: w.at(90015), User: "u6", Sale: "s1", Action: auditor.Buy, Status: 403, Reason: "bad_token", Token: "t-forged", Misuse: auditor.Forged},
-		auditor.Observation{Sent: w.at(-100), At: w.at(-90), User: "u6", Sale: "s1", Action: auditor.Join, Status: 425, Layer: "L0", Reason: "not_started", Misuse: auditor.Early},
-		auditor.Observation{Sent: w.at(4000), At: w.at(4010), User: "u1", Sale: "s1", Action: auditor.Buy, Status: 202, State: "reserved", Token: "t1",
-			Key: "k1", Receipt: "r1", Granted: w.at(1010), Body: "b1", Misuse: auditor.Replayed},
-		auditor.Observation{Sent: w.at(4000), At: w.at(4010), Action: auditor.Board, Sale: "s1", Status: 200, Workers: 2},
+		calllog.Call{Sent: w.at(5), At: w.at(9), User: "u5", Sale: "s1", Action: calllog.Join, Status: 201, State: "waiting", Rank: 5, Poll: 1000},
+		calllog.Call{Sent: w.at(90000), At: w.at(90005), User: "u5", Sale: "s1", Action: calllog.Poll, Status: 410, Layer: "L0", Reason: "sold_out"},
+		calllog.Call{Sent: w.at(90010), At: w.at(90015), User: "u6", Sale: "s1", Action: calllog.Buy, Status: 403, Reason: "bad_token", Token: "t-forged", Misuse: calllog.Forged},
+		calllog.Call{Sent: w.at(-100), At: w.at(-90), User: "u6", Sale: "s1", Action: calllog.Join, Status: 425, Layer: "L0", Reason: "not_started", Misuse: calllog.Early},
+		calllog.Call{Sent: w.at(4000), At: w.at(4010), User: "u1", Sale: "s1", Action: calllog.Buy, Status: 202, State: "reserved", Token: "t1",
+			Key: "k1", Receipt: "r1", Granted: w.at(1010), Body: "b1", Misuse: calllog.Replayed},
+		calllog.Call{Sent: w.at(4000), At: w.at(4010), Action: calllog.Board, Sale: "s1", Status: 200, Workers: 2},
 	)
-	w.inventory = auditor.InventoryState{Epoch: 1, Stock: 3, Free: 0, Held: []string{"r1", "r3", "r4"}}
+	w.inventory = inventorystate.State{Epoch: 1, Stock: 3, Free: 0, Held: []string{"r1", "r3", "r4"}}
 	w.facts.Complete, w.facts.Settled, w.facts.Batch, w.facts.Workers = true, true, 1, 2
 	w.facts.Demand = map[string]int64{"s1": 4}
 	w.facts.Layers = map[string]int64{"L0": 2}
@@ -109,7 +111,7 @@ func (w *fixture) exec(statements string) {
 	}
 }
 
-func (w *fixture) observe(os ...auditor.Observation) {
+func (w *fixture) observe(os ...calllog.Call) {
 	w.facts.Observations = append(w.facts.Observations, os...)
 }
 
@@ -129,14 +131,14 @@ func (w *fixture) buyer(n int, ms int64, state, sale string) {
 	joined := int64(n)
 	token := fmt.Sprintf("t%d", n)
 	w.observe(
-		auditor.Observation{Sent: w.at(joined), At: w.at(joined).Add(100 * time.Microsecond), User: user, Sale: sale, Action: auditor.Join, Status: 201, State: "waiting", Rank: int64(n), Poll: 500},
-		auditor.Observation{Sent: w.at(ms), At: w.at(ms + 5), User: user, Sale: sale, Action: auditor.Poll, Status: 200, State: "admitted", Token: token, Until: w.at(ms + 29000)},
-		auditor.Observation{Sent: w.at(ms + 8), At: w.at(ms + 15), User: user, Sale: sale, Action: auditor.Buy, Status: 202, State: "reserved", Token: token,
+		calllog.Call{Sent: w.at(joined), At: w.at(joined).Add(100 * time.Microsecond), User: user, Sale: sale, Action: calllog.Join, Status: 201, State: "waiting", Rank: int64(n), Poll: 500},
+		calllog.Call{Sent: w.at(ms), At: w.at(ms + 5), User: user, Sale: sale, Action: calllog.Poll, Status: 200, State: "admitted", Token: token, Until: w.at(ms + 29000)},
+		calllog.Call{Sent: w.at(ms + 8), At: w.at(ms + 15), User: user, Sale: sale, Action: calllog.Buy, Status: 202, State: "reserved", Token: token,
 			Key: fmt.Sprintf("k%d", n), Receipt: id, Granted: w.at(granted), Body: fmt.Sprintf("b%d", n)},
-		auditor.Observation{Sent: w.at(ms + 100), At: w.at(ms + 105), User: user, Sale: sale, Action: auditor.Look, Status: 200, State: "pending_pay", Receipt: id},
+		calllog.Call{Sent: w.at(ms + 100), At: w.at(ms + 105), User: user, Sale: sale, Action: calllog.Look, Status: 200, State: "pending_pay", Receipt: id},
 	)
 	if state == "paid" {
-		w.observe(auditor.Observation{Sent: w.at(changed - 1), At: w.at(changed + 3), User: user, Sale: sale, Action: auditor.Pay, Status: 200, State: "paid",
+		w.observe(calllog.Call{Sent: w.at(changed - 1), At: w.at(changed + 3), User: user, Sale: sale, Action: calllog.Pay, Status: 200, State: "paid",
 			Receipt: id, Payment: fmt.Sprintf("p%d", n)})
 	}
 }
@@ -145,13 +147,13 @@ func (w *fixture) buyer(n int, ms int64, state, sale string) {
 func (w *fixture) tokens(ms int64, n int, epoch int64) {
 	for i := range n {
 		name := fmt.Sprintf("epoch%d-%d", epoch, i)
-		w.observe(auditor.Observation{Sent: w.at(ms), At: w.at(ms + 1), User: name, Sale: "s1", Action: auditor.Poll, Status: 200, State: "admitted",
+		w.observe(calllog.Call{Sent: w.at(ms), At: w.at(ms + 1), User: name, Sale: "s1", Action: calllog.Poll, Status: 200, State: "admitted",
 			Token: name, Until: w.at(ms + 30000), Epoch: epoch})
 	}
 }
 
 // of returns the first observation of a user's action.
-func (w *fixture) of(user string, action auditor.Action) *auditor.Observation {
+func (w *fixture) of(user string, action calllog.Action) *calllog.Call {
 	for i := range w.facts.Observations {
 		if o := &w.facts.Observations[i]; o.User == user && o.Action == action {
 			return o
@@ -164,7 +166,7 @@ func (w *fixture) of(user string, action auditor.Action) *auditor.Observation {
 func (w *fixture) open() *auditor.Auditor {
 	w.t.Helper()
 	a, err := auditor.Open(w.t.Context(), auditor.Config{Database: w.path, StableWithin: 100 * time.Millisecond,
-		Inventory: func(context.Context, string, int64) (auditor.InventoryState, error) { return w.inventory, nil }})
+		Inventory: func(context.Context, string, int64) (inventorystate.State, error) { return w.inventory, nil }})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -7,7 +7,20 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/floodweir/weir/flashsale/verify/inventorystate"
 )
+
+// readInventory reads the inventory of a sale. With held it also reads the reservations.
+func (a *Auditor) readInventory(ctx context.Context, s *saleRow, held bool) (inventorystate.State, error) {
+	switch {
+	case a.config.Inventory != nil:
+		return a.config.Inventory(ctx, s.id, s.epoch)
+	case a.config.Redis != nil:
+		return inventorystate.Read(ctx, a.config.Redis, a.config.Prefix, s.id, held)
+	}
+	return inventorystate.State{}, inventorystate.ErrNone
+}
 
 // sampleInventory checks the inventory of a sale next to a sample. Inventory and ledger are read
 // at different times, so it checks only what holds at any time.
@@ -17,7 +30,7 @@ func (a *Auditor) sampleInventory(ctx context.Context, s saleRow) {
 	}
 	g, err := a.readInventory(ctx, &s, false)
 	if err != nil || g.Epoch != s.epoch {
-		if err != nil && !errors.Is(err, errNoInventory) && ctx.Err() == nil {
+		if err != nil && !errors.Is(err, inventorystate.ErrNone) && ctx.Err() == nil {
 			a.records.addError("inventory", err)
 		}
 		return
@@ -50,7 +63,7 @@ func (a *Auditor) compareInventories(ctx context.Context, f Facts) error {
 				continue
 			}
 		}
-		if err := a.compareInventory(ctx, s.id); err != nil && !errors.Is(err, errNoInventory) {
+		if err := a.compareInventory(ctx, s.id); err != nil && !errors.Is(err, inventorystate.ErrNone) {
 			a.records.addError("inventory of "+s.id, err)
 		}
 		if f.Reconcile != nil {
@@ -83,7 +96,7 @@ func (a *Auditor) compareInventory(ctx context.Context, id string) error {
 			var live []string
 			s, live, moving, err = a.holders(ctx, id)
 			if err == nil {
-				var after InventoryState
+				var after inventorystate.State
 				after, err = a.readInventory(ctx, s, true)
 				if err == nil && !moving && before.Backlog == 0 && same(before, after) && s.recovering == 0 {
 					a.checkInventory(s, after, live)
@@ -91,13 +104,13 @@ func (a *Auditor) compareInventory(ctx context.Context, id string) error {
 				}
 			}
 		}
-		if errors.Is(err, errNoInventory) && a.config.Inventory == nil && a.config.Redis == nil {
+		if errors.Is(err, inventorystate.ErrNone) && a.config.Inventory == nil && a.config.Redis == nil {
 			return err
 		}
 		last = err
 		select {
 		case <-ctx.Done():
-			if errors.Is(last, errNoInventory) {
+			if errors.Is(last, inventorystate.ErrNone) {
 				last = errors.New("no state")
 			}
 			return errors.Join(fmt.Errorf("not stable within %s (backlog %d, units in flight %t)", a.config.StableWithin, before.Backlog, moving), last)
@@ -106,7 +119,7 @@ func (a *Auditor) compareInventory(ctx context.Context, id string) error {
 	}
 }
 
-func same(a, b InventoryState) bool {
+func same(a, b inventorystate.State) bool {
 	return a.Epoch == b.Epoch && a.Stock == b.Stock && a.Free == b.Free && a.Backlog == b.Backlog && slices.Equal(a.Held, b.Held)
 }
 
@@ -140,7 +153,7 @@ func (a *Auditor) holders(ctx context.Context, id string) (*saleRow, []string, b
 	return s, live, moving, err
 }
 
-func (a *Auditor) checkInventory(s *saleRow, g InventoryState, live []string) {
+func (a *Auditor) checkInventory(s *saleRow, g inventorystate.State, live []string) {
 	b := a.records
 	b.check(InventoryMatchesLedger, g.Epoch == s.epoch, "sale %s: the inventory is at epoch %d, the ledger at %d", s.id, g.Epoch, s.epoch)
 	b.check(InventoryMatchesLedger, g.Stock == s.stock, "sale %s: the inventory has %d units, the ledger %d", s.id, g.Stock, s.stock)
@@ -200,7 +213,7 @@ func (a *Auditor) settled(ctx context.Context, l *ledgerRows, f Facts) {
 		case err == nil:
 			b.check(NoUndersell, g.Free == s.stock-s.sold && g.Epoch == s.epoch,
 				"sale %s: %d units are free, %d can be bought (epochs %d and %d)", s.id, s.stock-s.sold, g.Free, s.epoch, g.Epoch)
-		case !errors.Is(err, errNoInventory):
+		case !errors.Is(err, inventorystate.ErrNone):
 			b.addError("inventory", err)
 		}
 	}

@@ -1,6 +1,8 @@
 package auditor
 
 import (
+	"github.com/floodweir/weir/flashsale/verify/calllog"
+
 	"cmp"
 	"math"
 	"slices"
@@ -19,17 +21,17 @@ type waiter struct {
 func (c *checker) waiters(sale string) []waiter {
 	ways := map[string]*waiter{}
 	for _, o := range c.seen {
-		if o.Sale != sale || o.User == "" || o.Misuse != Valid || !ok(o.Status) || o.Action != Join && o.Action != Poll {
+		if o.Sale != sale || o.User == "" || o.Misuse != calllog.Valid || !ok(o.Status) || o.Action != calllog.Join && o.Action != calllog.Poll {
 			continue
 		}
 		w := ways[o.User]
 		switch {
-		case w == nil && o.Action == Join:
+		case w == nil && o.Action == calllog.Join:
 			w = &waiter{user: o.User, sent: o.Sent, answered: o.At}
 			ways[o.User] = w
 		case w == nil:
 			continue
-		case o.Action == Join && w.until.IsZero() && o.State == "passed":
+		case o.Action == calllog.Join && w.until.IsZero() && o.State == "passed":
 			// An unobserved admission has expired: its end is unknown, and the next ticket is another
 			// one.
 			delete(ways, o.User)
@@ -181,7 +183,7 @@ const answerDelay = time.Second
 func (c *checker) paidAt() map[string]int64 {
 	first := map[string]int64{}
 	for _, o := range c.seen {
-		if o.Action != Pay || !ok(o.Status) || o.State != "paid" {
+		if o.Action != calllog.Pay || !ok(o.Status) || o.State != "paid" {
 			continue
 		}
 		id, at := c.reservation(o.Receipt), o.At.UnixMilli()
@@ -220,7 +222,7 @@ func (c *checker) soldOut(s *saleRow) {
 			c.records.check(FairQueue, paid >= s.stock && !o.At.Before(time.UnixMilli(last)), "sale %s: %s received sold_out at %s, with %d of %d units paid",
 				s.id, o.User, clock(o.At), paid, s.stock)
 		}
-		if paid < s.stock || !ok(o.Status) || o.State != "waiting" || o.Action != Poll && o.Action != Join {
+		if paid < s.stock || !ok(o.Status) || o.State != "waiting" || o.Action != calllog.Poll && o.Action != calllog.Join {
 			continue
 		}
 		// A user polls at most one interval later; the response must say "sold out" by then.

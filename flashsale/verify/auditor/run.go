@@ -9,6 +9,7 @@ import (
 	"time"
 
 	weirrueidis "github.com/floodweir/weir/contrib/rueidis"
+	"github.com/floodweir/weir/flashsale/verify/calllog"
 	"github.com/floodweir/weir/redisstore"
 	"github.com/redis/rueidis"
 )
@@ -100,13 +101,13 @@ func Run(ctx context.Context, o Options, out io.Writer) error {
 	return nil
 }
 
-func readFile(name string) ([]Observation, error) {
+func readFile(name string) ([]calllog.Call, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("auditor: observations: %w", err)
 	}
 	defer f.Close()
-	seen, err := Read(f)
+	seen, err := calllog.Read(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

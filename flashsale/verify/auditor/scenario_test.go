@@ -17,6 +17,8 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/shop"
 	"github.com/floodweir/weir/flashsale/verify/auditor"
+	"github.com/floodweir/weir/flashsale/verify/calllog"
+	"github.com/floodweir/weir/flashsale/verify/inventorystate"
 	"github.com/floodweir/weir/memstore"
 )
 
@@ -49,7 +51,7 @@ type scenario struct {
 	sale      sale.Sale
 
 	mu     sync.Mutex
-	seen   []auditor.Observation
+	seen   []calllog.Call
 	tokens map[string]string // issued tokens, by user
 }
 
@@ -131,11 +133,11 @@ func (s *scenario) exec(statement string, args ...any) {
 	}
 }
 
-func (s *scenario) record(o auditor.Observation) {
+func (s *scenario) record(o calllog.Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen = append(s.seen, o)
-	if o.Token != "" && o.Status < 300 && o.Action != auditor.Buy {
+	if o.Token != "" && o.Status < 300 && o.Action != calllog.Buy {
 		s.tokens[o.User] = o.Token
 	}
 }
@@ -155,7 +157,7 @@ func (s *scenario) run() *auditor.Report {
 	watching.Go(func() { watcher.Watch(sampling) })
 
 	for i := 6; i < 10; i++ {
-		s.buyer(i).join(ctx, auditor.Early)
+		s.buyer(i).join(ctx, calllog.Early)
 	}
 	if s.actors.early {
 		s.reserveEarly(ctx)
@@ -164,7 +166,7 @@ func (s *scenario) run() *auditor.Report {
 	var all sync.WaitGroup
 	for i := range s.actors.buyers {
 		b := s.buyer(i)
-		b.join(ctx, auditor.Valid) // one after the other, so that the order of arrival is certain
+		b.join(ctx, calllog.Valid) // one after the other, so that the order of arrival is certain
 		all.Go(func() { b.shop(ctx) })
 		wait(ctx, 2*time.Millisecond)
 	}
@@ -205,7 +207,7 @@ func (s *scenario) reserveEarly(ctx context.Context) {
 		}
 		sent := time.Now()
 		got, err := s.inventory.Reserve(ctx, sale.ReserveRequest{Sale: id, Epoch: 1, User: j.User, Ticket: j.Ticket, Reservation: "reservation-of-user-early"})
-		o := auditor.Observation{Sent: sent, At: time.Now(), User: j.User, Sale: id, Action: auditor.Buy, Status: status(got.Reason, err), Layer: string(sale.LS), Reason: string(got.Reason)}
+		o := calllog.Call{Sent: sent, At: time.Now(), User: j.User, Sale: id, Action: calllog.Buy, Status: status(got.Reason, err), Layer: string(sale.LS), Reason: string(got.Reason)}
 		if o.Status == 200 {
 			o.Status, o.Layer, o.Receipt, o.Granted = 202, "", got.Reservation.ID, got.Reservation.At
 		}
@@ -215,9 +217,9 @@ func (s *scenario) reserveEarly(ctx context.Context) {
 	s.Error("the inventory did not open")
 }
 
-func (s *scenario) count(ctx context.Context, id string, epoch int64) (auditor.InventoryState, error) {
+func (s *scenario) count(ctx context.Context, id string, epoch int64) (inventorystate.State, error) {
 	c, err := s.inventory.Counts(ctx, id, epoch)
-	return auditor.InventoryState{Epoch: epoch, Stock: c.Stock, Free: c.Free, Outstanding: c.Outstanding, Backlog: c.Backlog}, err
+	return inventorystate.State{Epoch: epoch, Stock: c.Stock, Free: c.Free, Outstanding: c.Outstanding, Backlog: c.Backlog}, err
 }
 
 func wait(ctx context.Context, d time.Duration) {
@@ -260,5 +262,5 @@ func status(why sale.Reason, err error) int {
 
 // receiptBody returns a digest that stands for the response body.
 func receiptBody(r sale.Receipt) string {
-	return auditor.Digest(fmt.Append(nil, r.Receipt, r.State, r.At.UnixMilli(), r.PayBy.UnixMilli(), r.Refunds))
+	return calllog.Digest(fmt.Append(nil, r.Receipt, r.State, r.At.UnixMilli(), r.PayBy.UnixMilli(), r.Refunds))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/verify/auditor"
+	"github.com/floodweir/weir/flashsale/verify/calllog"
 )
 
 // TestReadsReceipts audits with receipts and tickets that the shop signed.
@@ -30,10 +31,10 @@ func TestReadsReceipts(t *testing.T) {
 		t.Errorf("%d violations: %+v", r.Violations(), r.Findings)
 	}
 	token := keys.Token(pass.Token{Sale: "s1", Epoch: 7, User: "u3", Ticket: "ticket", Batch: "batch", Until: time.Now()})
-	if got := auditor.EpochOf(token); got != 7 {
+	if got := calllog.EpochOf(token); got != 7 {
 		t.Errorf("EpochOf of a token = %d, want 7", got)
 	}
-	o := w.of("u3", auditor.Buy)
+	o := w.of("u3", calllog.Buy)
 	o.Receipt = keys.Receipt(sale.Reservation{ID: "r77", Sale: "s1", Epoch: 1, User: "u3", Slot: 1, Ticket: "ticket", At: w.start, PayBy: w.start})
 	if f := w.audit().Findings[auditor.OneOrder]; f.Violations == 0 {
 		t.Error("a receipt without an order: no violation")

@@ -1,6 +1,8 @@
 package auditor
 
 import (
+	"github.com/floodweir/weir/flashsale/verify/calllog"
+
 	"cmp"
 	"slices"
 	"time"
@@ -14,16 +16,16 @@ func (c *checker) usedTokens() {
 	}
 	given := map[string]issue{}
 	for _, o := range c.seen {
-		if (o.Action == Join || o.Action == Poll) && o.Token != "" && ok(o.Status) {
+		if (o.Action == calllog.Join || o.Action == calllog.Poll) && o.Token != "" && ok(o.Status) {
 			w := saleUser{o.Sale, o.User}
 			g, again := given[o.Token]
 			c.records.check(Tokens, !again || g.saleUser == w, "sale %s: one token was issued to %s and to %s", o.Sale, g.user, o.User)
 			given[o.Token] = issue{w, o.Until}
 		}
 	}
-	used := map[string]Observation{}
+	used := map[string]calllog.Call{}
 	for _, o := range c.seen {
-		if o.Action != Buy || o.Token == "" || !ok(o.Status) {
+		if o.Action != calllog.Buy || o.Token == "" || !ok(o.Status) {
 			continue
 		}
 		if g, known := given[o.Token]; known {
@@ -46,16 +48,16 @@ func (c *checker) usedTokens() {
 func (c *checker) misuses() {
 	first := map[string]string{} // receipts by token
 	for _, o := range c.seen {
-		if o.Action == Buy && o.Misuse == Valid && ok(o.Status) && o.Token != "" {
+		if o.Action == calllog.Buy && o.Misuse == calllog.Valid && ok(o.Status) && o.Token != "" {
 			first[o.Token] = o.Receipt
 		}
 	}
 	for _, o := range c.seen {
 		name := Tokens
 		switch o.Misuse {
-		case Valid:
+		case calllog.Valid:
 			continue
-		case Early, Late:
+		case calllog.Early, calllog.Late:
 			if o.Token == "" {
 				name = InTime
 			}
@@ -63,10 +65,10 @@ func (c *checker) misuses() {
 		refused := o.Status >= 400 && o.Status < 500 || o.Status == 503
 		switch {
 		case o.Status == 0:
-		case o.Misuse == Replayed:
+		case o.Misuse == calllog.Replayed:
 			c.records.check(name, refused || o.Receipt != "" && o.Receipt == first[o.Token], "sale %s: %s repeated a token and received %d with %s instead of %s",
 				o.Sale, o.User, o.Status, c.reservation(o.Receipt), c.reservation(first[o.Token]))
-		case o.Misuse == Early && o.Action == Join && ok(o.Status):
+		case o.Misuse == calllog.Early && o.Action == calllog.Join && ok(o.Status):
 			// A user may join before the start if the sale has a lobby, but receives no token.
 			c.records.check(name, o.Token == "", "sale %s: %s received a token before the start", o.Sale, o.User)
 		default:
@@ -120,13 +122,13 @@ func (c *checker) issuedTokens() map[string]map[string]*issuedToken {
 		s := c.rows.sale(o.Sale)
 		switch {
 		case s == nil || o.Token == "" || !ok(o.Status):
-		case (o.Action == Join || o.Action == Poll) && !o.Until.IsZero():
+		case (o.Action == calllog.Join || o.Action == calllog.Poll) && !o.Until.IsZero():
 			if tokens[o.Sale] == nil {
 				tokens[o.Sale] = map[string]*issuedToken{}
 			}
 			until := o.Until.UnixMilli()
 			tokens[o.Sale][o.Token] = &issuedToken{from: until - s.tokenFor, to: until, epoch: o.Epoch}
-		case o.Action == Buy && !o.Granted.IsZero():
+		case o.Action == calllog.Buy && !o.Granted.IsZero():
 			if t := tokens[o.Sale][o.Token]; t != nil {
 				t.to = min(t.to, o.Granted.UnixMilli())
 			}
@@ -137,14 +139,14 @@ func (c *checker) issuedTokens() map[string]map[string]*issuedToken {
 
 // ticketEnds checks that every ticket reached an end that its user received.
 func (c *checker) ticketEnds() {
-	last := map[saleUser]Observation{}
+	last := map[saleUser]calllog.Call{}
 	for _, o := range c.seen {
-		if o.User == "" || o.Misuse != Valid || uncertain(o.Status) && o.Action != Leave {
+		if o.User == "" || o.Misuse != calllog.Valid || uncertain(o.Status) && o.Action != calllog.Leave {
 			continue
 		}
 		switch o.Action {
-		case Join, Poll, Leave:
-		case Buy:
+		case calllog.Join, calllog.Poll, calllog.Leave:
+		case calllog.Buy:
 			if !ok(o.Status) && !final(o.Reason) {
 				continue
 			}
@@ -172,7 +174,7 @@ func (c *checker) ticketEnds() {
 		return
 	}
 	for w, o := range last {
-		ended := o.Action == Leave || o.Action == Buy || final(o.Reason) || o.State == "spent" || o.State == "passed" || o.State == "none"
+		ended := o.Action == calllog.Leave || o.Action == calllog.Buy || final(o.Reason) || o.State == "spent" || o.State == "passed" || o.State == "none"
 		c.records.check(TicketsEnd, ended, "sale %s: the last response to %s was %d %s %s at %s", w.sale, w.user, o.Status, o.State, o.Reason, clock(o.At))
 	}
 }

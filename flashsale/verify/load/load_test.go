@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/floodweir/weir/flashsale/verify/auditor"
+	"github.com/floodweir/weir/flashsale/verify/calllog"
 	"github.com/floodweir/weir/flashsale/verify/load"
 )
 
@@ -53,18 +53,18 @@ func TestOpen(t *testing.T) {
 	if _, ok := shop.sources.Load("203.0.113.9, 10.0.3.231"); !ok {
 		t.Error("user 999: no request with its address")
 	}
-	seen, err := auditor.Read(&log)
+	seen, err := calllog.Read(&log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	actions := map[auditor.Action]int{}
+	actions := map[calllog.Action]int{}
 	for _, o := range seen {
 		actions[o.Action]++
 		if o.User == "" || o.Sale != "s1" {
 			t.Fatalf("observation without a user: %+v", o)
 		}
 	}
-	if actions[auditor.Join] != 2000 || actions[auditor.Leave] != 2000 || actions[auditor.Buy] != int(r.Calls["buy"].Count) {
+	if actions[calllog.Join] != 2000 || actions[calllog.Leave] != 2000 || actions[calllog.Buy] != int(r.Calls["buy"].Count) {
 		t.Errorf("observations: %v", actions)
 	}
 }
@@ -140,15 +140,15 @@ func TestMixed(t *testing.T) {
 	if len(r.Faults) != 0 || r.Bought != 30 || r.SoldOut != 30 || r.Reasons["bad_token"] == 0 {
 		t.Errorf("%+v", r)
 	}
-	seen, err := auditor.Read(&log)
+	seen, err := calllog.Read(&log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	misuses := map[auditor.Misuse]int{}
+	misuses := map[calllog.Misuse]int{}
 	for _, o := range seen {
 		misuses[o.Misuse]++
 	}
-	if misuses[auditor.Forged] == 0 || misuses[auditor.Stolen] == 0 || misuses[auditor.Replayed] == 0 {
+	if misuses[calllog.Forged] == 0 || misuses[calllog.Stolen] == 0 || misuses[calllog.Replayed] == 0 {
 		t.Errorf("recorded misuses: %v", misuses)
 	}
 }

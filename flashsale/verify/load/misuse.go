@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/floodweir/weir/flashsale/verify/auditor"
+	"github.com/floodweir/weir/flashsale/verify/calllog"
 )
 
 // The misuses of a Mixed user around its purchase, in this order.
@@ -119,19 +119,19 @@ func decides(status int) bool {
 }
 
 // misuseOf returns the deliberate error of a call, for the auditor.
-func (w *worker) misuseOf(u *user, c call) auditor.Misuse {
+func (w *worker) misuseOf(u *user, c call) calllog.Misuse {
 	if w.clients.Profile != Mixed || c != buy {
-		return auditor.Valid
+		return calllog.Valid
 	}
 	switch u.misuse {
 	case damaged:
-		return auditor.Forged
+		return calllog.Forged
 	case stolen:
-		return auditor.Stolen
+		return calllog.Stolen
 	case sameKey, noKey:
-		return auditor.Replayed
+		return calllog.Replayed
 	}
-	return auditor.Valid
+	return calllog.Valid
 }
 
 // A twin is the second connection of a worker, for concurrent calls. It returns the status, 0

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/floodweir/weir/flashsale/verify/auditor"
+	"github.com/floodweir/weir/flashsale/verify/calllog"
 )
 
 // maxBuffered is the number of observations that a worker buffers. Most runs end before, so that
@@ -13,11 +13,11 @@ import (
 const maxBuffered = 4096
 
 // action returns the auditor's name of a call.
-func (c call) action() auditor.Action {
+func (c call) action() calllog.Action {
 	if c == session {
-		return auditor.Browse
+		return calllog.Browse
 	}
-	return auditor.Action(c.String())
+	return calllog.Action(c.String())
 }
 
 // record buffers an observation of a call. Status 0 means no response.
@@ -25,12 +25,12 @@ func (w *worker) record(u *user, c call, sent, at time.Time, status int, token, 
 	if w.clients.log == nil {
 		return
 	}
-	o := auditor.Observation{Action: c.action(), Status: status, Sale: w.clients.Sale, Sent: sent, At: at}
+	o := calllog.Call{Action: c.action(), Status: status, Sale: w.clients.Sale, Sent: sent, At: at}
 	if status != 0 {
 		o.Layer, o.Reason, o.State = string(w.layer()), string(w.a.reason), string(w.a.state)
 	}
 	if w.clients.Sampled && c != buy && (status >= 400 || c == session) {
-		k := auditor.Observation{Action: o.Action, Status: status, Sale: o.Sale, Layer: o.Layer, Reason: o.Reason}
+		k := calllog.Call{Action: o.Action, Status: status, Sale: o.Sale, Layer: o.Layer, Reason: o.Reason}
 		if was := w.sampled[k]; was != nil {
 			was.At = at
 			was.Issued++
@@ -47,9 +47,9 @@ func (w *worker) record(u *user, c call, sent, at time.Time, status int, token, 
 			break
 		}
 		o.Ticket, o.Ahead, o.Poll = digest(w.a.place), w.a.ahead, w.a.poll
-		o.Rank = auditor.RankOf(string(w.a.place))
+		o.Rank = calllog.RankOf(string(w.a.place))
 		if len(w.a.token) > 0 {
-			o.Token, o.Epoch = digest(w.a.token), auditor.EpochOf(string(w.a.token))
+			o.Token, o.Epoch = digest(w.a.token), calllog.EpochOf(string(w.a.token))
 			o.Until, _ = time.Parse(time.RFC3339, string(w.a.until))
 		}
 	case buy:
@@ -72,10 +72,10 @@ func (w *worker) leave(u *user) {
 		return
 	}
 	now := time.Now()
-	w.buffer(auditor.Observation{Action: auditor.Leave, Sale: w.clients.Sale, User: w.userName(u), Sent: now, At: now, Ticket: digest(u.place)})
+	w.buffer(calllog.Call{Action: calllog.Leave, Sale: w.clients.Sale, User: w.userName(u), Sent: now, At: now, Ticket: digest(u.place)})
 }
 
-func (w *worker) buffer(o auditor.Observation) {
+func (w *worker) buffer(o calllog.Call) {
 	w.buffered = append(w.buffered, o)
 	if len(w.buffered) >= maxBuffered {
 		w.write()
@@ -100,7 +100,7 @@ func digest(b []byte) string {
 	if len(b) == 0 {
 		return ""
 	}
-	return auditor.Digest(b)
+	return calllog.Digest(b)
 }
 
 func statusText(status int) string { return strconv.Itoa(status) + " " + http.StatusText(status) }

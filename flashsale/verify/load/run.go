@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/floodweir/weir/flashsale/verify/auditor"
+	"github.com/floodweir/weir/flashsale/verify/calllog"
 	"github.com/floodweir/weir/flashsale/verify/load/measure"
 )
 
@@ -16,7 +16,7 @@ import (
 type clients struct {
 	Config
 	began time.Time
-	log   *auditor.Log
+	log   *calllog.Log
 	end   chan struct{} // closed when the limit on requests is reached
 
 	left       atomic.Int64 // requests that may still be sent
@@ -40,7 +40,7 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	}
 	r := &clients{Config: c, end: make(chan struct{})}
 	if c.Observations != nil {
-		r.log = auditor.NewLog(c.Observations)
+		r.log = calllog.NewLog(c.Observations)
 	}
 	r.left.Store(c.Requests)
 	r.unanswered.Store(int64(c.Users))
@@ -90,7 +90,7 @@ func (r *clients) newWorkers() []*worker {
 func (r *clients) newWorker(addr string) *worker {
 	return &worker{clients: r, wire: wire{addr: addr, host: addr},
 		reasons: map[string]int64{}, layers: map[string]int64{}, errors: map[string]int64{}, faults: map[string]int64{},
-		sampled: map[auditor.Observation]*auditor.Observation{}}
+		sampled: map[calllog.Call]*calllog.Call{}}
 }
 
 // runWorkers runs all workers to their end.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/sale"
-	"github.com/floodweir/weir/flashsale/verify/auditor"
+	"github.com/floodweir/weir/flashsale/verify/calllog"
 )
 
 // A worker is a connection with its users.
@@ -33,8 +33,8 @@ type worker struct {
 	layers   map[string]int64
 	errors   map[string]int64
 	faults   map[string]int64
-	buffered []auditor.Observation
-	sampled  map[auditor.Observation]*auditor.Observation // refusals that are equal
+	buffered []calllog.Call
+	sampled  map[calllog.Call]*calllog.Call // refusals that are equal
 }
 
 // run makes the calls of all users when they are due, until none is left or ctx is done.

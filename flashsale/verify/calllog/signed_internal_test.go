@@ -1,4 +1,4 @@
-package auditor
+package calllog
 
 import (
 	"encoding/base64"
@@ -13,8 +13,8 @@ func TestSigned(t *testing.T) {
 	const eight = "\x00\x00\x00\x00\x00\x00\x00\x2a"
 	receipt := seal("\x03r-1\x01s" + eight)
 	ticket := seal("\x01s" + eight[:7] + "\x02" + "\x01u\x02t1" + eight)
-	if got := reservationOf(receipt); got != "r-1" {
-		t.Errorf("reservationOf = %q, want r-1", got)
+	if got := ReservationOf(receipt); got != "r-1" {
+		t.Errorf("ReservationOf = %q, want r-1", got)
 	}
 	if got := RankOf(ticket); got != 42 {
 		t.Errorf("RankOf = %d, want 42", got)
@@ -32,7 +32,7 @@ func TestSigned(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "r-1", "=", "AQ", seal(""), seal("\xff"), seal("\x03r")} {
-		if got := reservationOf(bad); got != "" {
+		if got := ReservationOf(bad); got != "" {
 			t.Errorf("reservationOf(%q) = %q, want none", bad, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package auditor_test
+package calllog_test
 
 import (
 	"bytes"
@@ -9,31 +9,31 @@ import (
 	"testing"
 	"time"
 
-	"github.com/floodweir/weir/flashsale/verify/auditor"
+	"github.com/floodweir/weir/flashsale/verify/calllog"
 )
 
 func TestLog(t *testing.T) {
 	at := time.Date(2026, 11, 11, 12, 0, 0, 123456789, time.UTC)
-	all := []auditor.Observation{
-		{Sent: at, At: at, Action: auditor.Leave, User: "u", Sale: "s"},
-		{Sent: at, At: at.Add(time.Second), User: "用户\n\"", Sale: "s", Action: auditor.Buy, Status: 202, Layer: "L3", Reason: "r", State: "reserved", Ticket: "p",
-			Rank: 1 << 50, Ahead: 3, Poll: 4, Token: auditor.Digest([]byte("token")), Until: at, Receipt: "r", Granted: at, Key: "k", Body: "b",
-			Payment: "pay", Misuse: auditor.Stolen, Skew: -3600000, Workers: 4, Issued: 9},
+	all := []calllog.Call{
+		{Sent: at, At: at, Action: calllog.Leave, User: "u", Sale: "s"},
+		{Sent: at, At: at.Add(time.Second), User: "用户\n\"", Sale: "s", Action: calllog.Buy, Status: 202, Layer: "L3", Reason: "r", State: "reserved", Ticket: "p",
+			Rank: 1 << 50, Ahead: 3, Poll: 4, Token: calllog.Digest([]byte("token")), Until: at, Receipt: "r", Granted: at, Key: "k", Body: "b",
+			Payment: "pay", Misuse: calllog.Stolen, Skew: -3600000, Workers: 4, Issued: 9},
 	}
 	var b bytes.Buffer
-	l := auditor.NewLog(&b)
+	l := calllog.NewLog(&b)
 	l.Record(all...)
 	if err := l.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	whole := b.String()
-	got, err := auditor.Read(strings.NewReader(whole))
+	got, err := calllog.Read(strings.NewReader(whole))
 	if err != nil || !reflect.DeepEqual(got, all) {
 		t.Errorf("Read = %+v, %v, want the recorded ones: %+v", got, err, all)
 	}
 	// A killed writer leaves an incomplete last line.
 	for cut := range len(whole) {
-		got, err := auditor.Read(strings.NewReader(whole[:cut]))
+		got, err := calllog.Read(strings.NewReader(whole[:cut]))
 		if want := strings.Count(whole[:cut], "\n"); err != nil || len(got) != want {
 			t.Fatalf("Read of %d bytes = %d observations, %v, want %d", cut, len(got), err, want)
 		}
@@ -42,12 +42,12 @@ func TestLog(t *testing.T) {
 
 func TestLogConcurrently(t *testing.T) {
 	var b bytes.Buffer
-	l := auditor.NewLog(&b)
+	l := calllog.NewLog(&b)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
 			for range 500 {
-				l.Record(auditor.Observation{Sent: time.Now(), At: time.Now().Add(1), Action: auditor.Join})
+				l.Record(calllog.Call{Sent: time.Now(), At: time.Now().Add(1), Action: calllog.Join})
 			}
 		})
 	}
@@ -55,7 +55,7 @@ func TestLogConcurrently(t *testing.T) {
 	if err := l.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := auditor.Read(&b); err != nil || len(got) != 4000 {
+	if got, err := calllog.Read(&b); err != nil || len(got) != 4000 {
 		t.Errorf("Read = %d observations, %v, want 4000", len(got), err)
 	}
 }
@@ -65,16 +65,16 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
 func TestLogFails(t *testing.T) {
-	l := auditor.NewLog(full{})
+	l := calllog.NewLog(full{})
 	for range 10_000 {
-		l.Record(auditor.Observation{Sent: time.Now(), At: time.Now().Add(1), Action: auditor.Join, Body: strings.Repeat("b", 100)})
+		l.Record(calllog.Call{Sent: time.Now(), At: time.Now().Add(1), Action: calllog.Join, Body: strings.Repeat("b", 100)})
 	}
 	if err := l.Flush(); err == nil || !strings.Contains(err.Error(), "no space left") {
 		t.Errorf("Flush = %v, want the error of the writer", err)
 	}
 	var b bytes.Buffer
-	l = auditor.NewLog(&b)
-	l.Record(auditor.Observation{Action: auditor.Join, Body: strings.Repeat("b", 20_000)})
+	l = calllog.NewLog(&b)
+	l.Record(calllog.Call{Action: calllog.Join, Body: strings.Repeat("b", 20_000)})
 	if err := l.Flush(); err == nil || b.Len() != 0 {
 		t.Errorf("Flush = %v, %d bytes written, want an error and 0 bytes", err, b.Len())
 	}
@@ -104,7 +104,7 @@ func TestReadRefuses(t *testing.T) {
 		strings.Repeat("[", 10_000) + "\n",
 		"\x00\xff\xfe\n",
 	} {
-		got, err := auditor.Read(strings.NewReader(good + bad + good))
+		got, err := calllog.Read(strings.NewReader(good + bad + good))
 		if err == nil || !strings.Contains(err.Error(), "line 2") {
 			t.Errorf("Read(%.60q) = %d observations, %v, want an error that names line 2", bad, len(got), err)
 		}
@@ -114,17 +114,17 @@ func TestReadRefuses(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add(`{"sent":"2026-11-11T12:00:00Z","at":"2026-11-11T12:00:01Z","action":"join"}` + "\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := auditor.Read(strings.NewReader(text))
+		got, err := calllog.Read(strings.NewReader(text))
 		if err != nil {
 			return
 		}
 		var b bytes.Buffer
-		l := auditor.NewLog(&b)
+		l := calllog.NewLog(&b)
 		l.Record(got...)
 		if err := l.Flush(); err != nil {
 			return // the line is longer when it is written again
 		}
-		again, err := auditor.Read(&b)
+		again, err := calllog.Read(&b)
 		if err != nil || len(again) != len(got) {
 			t.Fatalf("%q: read %d observations, and %d of what was written of them: %v", text, len(got), len(again), err)
 		}

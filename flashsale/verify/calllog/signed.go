@@ -1,4 +1,4 @@
-package auditor
+package calllog
 
 import (
 	"encoding/base64"
@@ -37,8 +37,8 @@ func fields(signed, kinds string) (texts []string, numbers []int64, ok bool) {
 	return texts, numbers, true
 }
 
-// reservationOf returns the reservation of a receipt: its first field.
-func reservationOf(receipt string) string {
+// ReservationOf returns the reservation of a receipt: its first field.
+func ReservationOf(receipt string) string {
 	texts, _, ok := fields(receipt, "t")
 	if !ok {
 		return ""

@@ -1,4 +1,6 @@
-package auditor
+// Package calllog is the log of buyers' calls and their responses. The load generator writes it,
+// and the auditor reads it.
+package calllog
 
 import (
 	"bufio"
@@ -13,8 +15,8 @@ import (
 	"time"
 )
 
-// An Observation is one call of a buyer and its response. Fields that do not apply are empty.
-type Observation struct {
+// Call is one call of a buyer and its response. Fields that do not apply are empty.
+type Call struct {
 	Sent   time.Time `json:"sent"` // true time before the call
 	At     time.Time `json:"at"`   // true time of the response, or of the timeout
 	User   string    `json:"user,omitempty"`
@@ -82,7 +84,7 @@ func Digest(b []byte) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// A Log writes Observations, one JSON object per line. It is safe for concurrent use.
+// A Log writes calls, one JSON object per line. It is safe for concurrent use.
 type Log struct {
 	mu  sync.Mutex
 	w   *bufio.Writer
@@ -92,14 +94,14 @@ type Log struct {
 // NewLog returns a Log that writes to w through a buffer; see Flush.
 func NewLog(w io.Writer) *Log { return &Log{w: bufio.NewWriterSize(w, 256<<10)} }
 
-// Record writes observations. Flush returns its error.
-func (l *Log) Record(os ...Observation) {
+// Record writes calls. Flush returns its error.
+func (l *Log) Record(os ...Call) {
 	var lines []byte
 	var failed error
 	for i := range os {
 		b, err := json.Marshal(&os[i])
 		if err == nil && len(b) >= maxLine {
-			err = fmt.Errorf("auditor: observation has %d bytes, want less than %d", len(b), maxLine)
+			err = fmt.Errorf("calllog: call has %d bytes, want less than %d", len(b), maxLine)
 		}
 		if err != nil {
 			failed = err
@@ -113,7 +115,7 @@ func (l *Log) Record(os ...Observation) {
 		l.err = failed
 	}
 	if _, err := l.w.Write(lines); err != nil && l.err == nil {
-		l.err = fmt.Errorf("auditor: write observations: %w", err)
+		l.err = fmt.Errorf("calllog: write: %w", err)
 	}
 }
 
@@ -122,36 +124,36 @@ func (l *Log) Flush() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.w.Flush(); err != nil && l.err == nil {
-		l.err = fmt.Errorf("auditor: write observations: %w", err)
+		l.err = fmt.Errorf("calllog: write: %w", err)
 	}
 	return l.err
 }
 
-// Read reads a log of observations in order. It ignores an incomplete last line, which a killed
+// Read reads a log of calls in order. It ignores an incomplete last line, which a killed
 // writer leaves. Any other invalid line is an error with its number.
-func Read(r io.Reader) ([]Observation, error) {
+func Read(r io.Reader) ([]Call, error) {
 	in := bufio.NewReaderSize(r, maxLine)
-	var all []Observation
+	var all []Call
 	for n := 1; ; n++ {
 		line, err := in.ReadSlice('\n')
 		switch {
 		case err == io.EOF:
 			return all, nil
 		case errors.Is(err, bufio.ErrBufferFull):
-			return nil, fmt.Errorf("auditor: observations, line %d: longer than %d bytes", n, maxLine)
+			return nil, fmt.Errorf("calllog: line %d: longer than %d bytes", n, maxLine)
 		case err != nil:
-			return nil, fmt.Errorf("auditor: read observations: %w", err)
+			return nil, fmt.Errorf("calllog: read: %w", err)
 		}
 		o, err := parse(line)
 		if err != nil {
-			return nil, fmt.Errorf("auditor: observations, line %d: %w", n, err)
+			return nil, fmt.Errorf("calllog: line %d: %w", n, err)
 		}
 		all = append(all, o)
 	}
 }
 
-func parse(line []byte) (Observation, error) {
-	var o Observation
+func parse(line []byte) (Call, error) {
+	var o Call
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&o); err != nil {

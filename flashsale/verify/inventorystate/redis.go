@@ -1,4 +1,5 @@
-package auditor
+// Package inventorystate reads the state of a sale in Redis without the code of the shop.
+package inventorystate
 
 import (
 	"context"
@@ -11,25 +12,25 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// errNoInventory says that there is no inventory, or that it has no state of the sale.
-var errNoInventory = errors.New("no inventory")
-
-// readInventory reads the inventory of a sale. With held it also reads the reservations.
-func (a *Auditor) readInventory(ctx context.Context, s *saleRow, held bool) (InventoryState, error) {
-	switch {
-	case a.config.Inventory != nil:
-		return a.config.Inventory(ctx, s.id, s.epoch)
-	case a.config.Redis != nil:
-		return readRedis(ctx, a.config.Redis, a.config.Prefix, s.id, held)
-	}
-	return InventoryState{}, errNoInventory
+// State is the state of a sale in its inventory.
+type State struct {
+	Epoch       int64
+	Stock       int64
+	Free        int64
+	Outstanding int64    // admission tokens that are valid and unused
+	Backlog     int64    // entries in its stream
+	Held        []string // reservations that hold a unit; nil if unknown
+	Workers     int      // consumers of its stream; 0 if unknown
 }
 
-// readRedis reads an inventory in one transaction of plain commands. It reads the clock last, so
-// that no state is newer than it.
-func readRedis(ctx context.Context, client rueidis.Client, prefix, sale string, held bool) (InventoryState, error) {
+// ErrNone says that an inventory has no state of the sale.
+var ErrNone = errors.New("no inventory")
+
+// Read reads the inventory of a sale in one transaction of plain commands. With held it also
+// reads the reservations. It reads the clock last, so that no state is newer than it.
+func Read(ctx context.Context, client rueidis.Client, prefix, sale string, held bool) (State, error) {
 	key := func(name string) string { return prefix + "{" + sale + "}:" + name }
-	var g InventoryState
+	var g State
 	err := client.Dedicated(func(c rueidis.DedicatedClient) error {
 		b := c.B()
 		commands := rueidis.Commands{
@@ -52,43 +53,43 @@ func readRedis(ctx context.Context, client rueidis.Client, prefix, sale string, 
 		if err != nil {
 			return err
 		}
-		g, err = parseInventory(parts, held)
+		g, err = parse(parts, held)
 		return err
 	})
-	if err != nil && !errors.Is(err, errNoInventory) {
+	if err != nil && !errors.Is(err, ErrNone) {
 		err = fmt.Errorf("redis: inventory of %s: %w", sale, err)
 	}
 	return g, err
 }
 
-func parseInventory(parts []rueidis.RedisMessage, held bool) (InventoryState, error) {
+func parse(parts []rueidis.RedisMessage, held bool) (State, error) {
 	if len(parts) < 4 || held && len(parts) < 5 {
-		return InventoryState{}, fmt.Errorf("got %d replies in a transaction, want 4 or 5", len(parts))
+		return State{}, fmt.Errorf("got %d replies in a transaction, want 4 or 5", len(parts))
 	}
 	state, err := parts[0].AsStrSlice() // a missing field is empty
 	if err != nil {
-		return InventoryState{}, err
+		return State{}, err
 	}
 	if state[0] == "" || state[1] != "0" {
-		return InventoryState{}, errNoInventory
+		return State{}, ErrNone
 	}
-	var g InventoryState
+	var g State
 	var reserved int64
 	for i, to := range map[int]*int64{0: &g.Epoch, 2: &g.Stock, 3: &g.Free, 4: &reserved} {
 		if *to, err = strconv.ParseInt(state[i], 10, 64); err != nil {
-			return InventoryState{}, fmt.Errorf("state: %w", err)
+			return State{}, fmt.Errorf("state: %w", err)
 		}
 	}
 	out, err := parts[1].AsZScores()
 	if err != nil {
-		return InventoryState{}, err
+		return State{}, err
 	}
 	if g.Backlog, err = parts[2].AsInt64(); err != nil {
-		return InventoryState{}, err
+		return State{}, err
 	}
 	clock, err := parts[3].AsStrSlice()
 	if err != nil || len(clock) != 2 {
-		return InventoryState{}, errors.Join(err, errors.New("time: want seconds and microseconds"))
+		return State{}, errors.Join(err, errors.New("time: want seconds and microseconds"))
 	}
 	sec, _ := strconv.ParseInt(clock[0], 10, 64)
 	micro, _ := strconv.ParseInt(clock[1], 10, 64)
@@ -103,7 +104,7 @@ func parseInventory(parts []rueidis.RedisMessage, held bool) (InventoryState, er
 	}
 	res, err := parts[4].AsStrMap()
 	if err != nil {
-		return InventoryState{}, err
+		return State{}, err
 	}
 	g.Held = []string{}
 	for id, record := range res {
