@@ -44,20 +44,22 @@ type listener struct {
 // start listens and serves in the background. If serving ends before drain, failed
 // receives the error.
 func (l *listener) start(log *slog.Logger, failed chan<- error) error {
+	// An address in numbers is checked first, so that the error is not that the port is in use.
+	if host, _, err := net.SplitHostPort(l.addr); err == nil && l.open && l.remedy != "" && (host == "" || net.ParseIP(host) != nil && !net.ParseIP(host).IsLoopback()) {
+		return l.unprotected()
+	}
 	nl, err := net.Listen("tcp", l.addr)
 	if err != nil {
 		return l.cannotListen(err)
 	}
-	l.bound, l.ended = nl.Addr(), make(chan struct{})
-	if l.open && !l.loopback() {
+	if addr := nl.Addr().(*net.TCPAddr); l.open && !addr.IP.IsLoopback() {
 		if l.remedy != "" {
 			nl.Close()
-			close(l.ended)
-			return fmt.Errorf("%s: other machines can reach %s, so it requires credentials: %s; or set --%s to an address on 127.0.0.1",
-				l.name, l.addr, l.remedy, l.flag)
+			return l.unprotected()
 		}
-		log.Warn("interface without authentication is reachable from other machines", "interface", l.name, "address", l.bound.String())
+		log.Warn("interface without authentication is reachable from other machines", "interface", l.name, "address", addr.String())
 	}
+	l.bound, l.ended = nl.Addr(), make(chan struct{})
 	go func() {
 		defer close(l.ended)
 		if err := l.server.Serve(nl); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, http.ErrServerClosed) {
@@ -97,6 +99,12 @@ func (l *listener) drain(ctx context.Context, log *slog.Logger) {
 		}
 		<-l.ended
 	})
+}
+
+// unprotected returns the error for an address that other machines can reach.
+func (l *listener) unprotected() error {
+	return fmt.Errorf("%s: other machines can reach %s, so it requires credentials: %s; or set --%s to an address on 127.0.0.1",
+		l.name, l.addr, l.remedy, l.flag)
 }
 
 // cannotListen adds to err what the user can do about it.
