@@ -27,6 +27,6 @@
 //     request.
 //  7. Recovery: after the faults have ended, every breaker closes within its bound, and then
 //     every decision is exact.
-//  8. RetryAfter: after the run, each denied key is denied 1 µs before its RetryAfter and
-//     admitted at it.
+//  8. RetryAfter: after the run, each denied key is admitted at its RetryAfter and, if the
+//     clock was never set back, denied 1 µs before.
 package simulate

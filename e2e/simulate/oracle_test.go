@@ -134,11 +134,9 @@ func (l *workload) checkLocal() {
 			if d.Degraded != "local" || !d.OK || d.Granted == 0 || d.Limit.IsConcurrency() || q.kind == "policy" && !q.outcome.Passes() || q.kind != "policy" && !q.ok {
 				continue
 			}
-			key := q.policy
+			key := q.policy + " of " + q.user
 			if len(q.rs) > 0 {
 				key = q.rs[i].Key
-			} else {
-				continue // the key is not in the decision: the exact check has it
 			}
 			n := name{q.node, key, d.Limit.String()}
 			all[n] = append(all[n], spend{q.ended.Truncate(time.Microsecond), d.Granted})

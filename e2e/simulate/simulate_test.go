@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	seeds = flag.Int("seeds", 50, "number of seeds that TestSimulation runs")
+	seeds = flag.Int("seeds", 40, "number of seeds that TestSimulation runs")
 	first = flag.Uint64("first", 1, "the first of them")
 	seed  = flag.Uint64("seed", 0, "run only this seed, and print its event log")
 	twice = flag.Int("twice", 10, "number of seeds that TestSeedReproduces runs twice")
@@ -145,7 +145,9 @@ func (l *workload) probe() {
 		}
 		due := d.At.Add(d.RetryAfter)
 		<-time.After(due.Add(-time.Microsecond).Sub(l.record.clock()) + time.Duration(i))
-		if d, err = store.Do(ctx, r); err != nil || d.OK || d.RetryAfter != time.Microsecond {
+		// While the clock is behind the last write of a key, its TTL ends before its state does,
+		// so it may be admitted earlier.
+		if d, err = store.Do(ctx, r); err != nil || (d.OK || d.RetryAfter != time.Microsecond) && !l.record.setBack {
 			fail("1µs early: got %s, %v, want a denial for 1µs", decisionText(d), err)
 		}
 		<-time.After(time.Microsecond)
