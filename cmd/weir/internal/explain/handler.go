@@ -77,7 +77,7 @@ func parse(data []byte) (q Question, err error) {
 		if kind.Field == "headers" {
 			want = "an object with names and values"
 		}
-		return q, invalid(kind.Field, "a JSON "+kind.Value, want)
+		return q, problem.Invalid(kind.Field, "a JSON "+kind.Value, want)
 	case err != nil:
 		return q, invalid("body", string(data), "a JSON object with "+fields+": "+strings.TrimPrefix(err.Error(), "json: "))
 	case len(bytes.TrimSpace(data[dec.InputOffset():])) > 0:
@@ -102,7 +102,7 @@ func fromQuery(raw string) (q Question, err error) {
 		case to == nil:
 			return q, invalid("query", name, "method, url, host, path, client_ip and header")
 		case len(all) > 1:
-			return q, invalid(name, strconv.Itoa(len(all))+" of them", "one")
+			return q, problem.Invalid(name, strconv.Itoa(len(all))+" of them", "one")
 		default:
 			*to = all[0]
 		}

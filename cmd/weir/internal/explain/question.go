@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/textproto"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/floodweir/weir"
@@ -53,9 +54,12 @@ func (v *Values) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// invalid returns the error of a field, with control characters escaped.
+// invalid returns the error of a field with a client's value, in quotes.
 func invalid(field, value, expected string) *problem.FieldError {
-	return problem.Invalid(field, printable(value), expected)
+	if value != "" {
+		value = strconv.Quote(problem.Shorten(value))
+	}
+	return problem.Invalid(field, value, expected)
 }
 
 // A request has the attributes of a question for policies.
@@ -147,7 +151,7 @@ func headers(named map[string]Values) (http.Header, error) {
 		case name == "" || strings.ContainsAny(name, ":(),/;<=>?@[]{}\"\\") || !isPlain(name) || strings.ContainsFunc(name, func(r rune) bool { return r > '~' }):
 			return nil, invalid("headers", name, "valid names, such as X-Api-Key")
 		case strings.EqualFold(name, "Host"):
-			return nil, invalid("headers.Host", "one", "host")
+			return nil, problem.Invalid("headers.Host", "one", "host")
 		}
 		for _, v := range values {
 			if strings.ContainsFunc(v, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
