@@ -26,7 +26,8 @@ type Admission struct {
 
 	outcome  Outcome
 	err      error
-	since    time.Time // the start of its wait; zero before
+	took     time.Duration // of the last decision of the store
+	since    time.Time     // the start of its wait; zero before
 	reserved *reservations
 	open     atomic.Bool // it passed and has not exited
 }
@@ -36,7 +37,7 @@ func (p *Admission) begin(ctx context.Context, e *Enforcer, a policy.Attributes)
 	p.release()
 	p.ctx, p.enforcer, p.a = ctx, e, a
 	p.enforced, p.requests, p.locals = 0, 0, p.locals[:0]
-	p.outcome, p.err, p.since = Admitted, nil, time.Time{}
+	p.outcome, p.err, p.took, p.since = Admitted, nil, 0, time.Time{}
 }
 
 // move makes p, which is not admitted, a request of e. It keeps the uncertain reservations.

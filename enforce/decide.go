@@ -71,8 +71,11 @@ func (e *Enforcer) decide(p *Admission, charges []policy.Charge) (outcome Outcom
 	}
 	ok, err := false, e.setLimits(p, charges)
 	limited := err == nil
+	p.took = 0
 	if limited {
+		start := time.Now()
 		ok, err = do(ctx, e.store, rs, ds)
+		p.took = time.Since(start)
 	}
 	stop()
 	switch {
@@ -195,6 +198,7 @@ func (e *Enforcer) observe(p *Admission, charges []policy.Charge, outcome Outcom
 				event.Decision = d
 			}
 		}
+		event.Took, p.took = p.took, 0
 		e.c.Observe(p.ctx, p.a, event)
 	}
 }

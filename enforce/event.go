@@ -1,6 +1,8 @@
 package enforce
 
 import (
+	"time"
+
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/policy"
 )
@@ -29,6 +31,10 @@ type Event struct {
 	// Err is the error because of which the store made no decision. If Decision.Degraded is
 	// local, Config.Local made it. For a canceled request it is the cause of its context.
 	Err error
+
+	// Took is the time of the store's decision on the policies of a request that are decided
+	// together. It is in the event of the first of them, and zero in the others.
+	Took time.Duration
 
 	// Fault is the error of an expression of the policy, or nil. Package policy describes
 	// the decision in that case.

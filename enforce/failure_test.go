@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/floodweir/weir"
@@ -18,6 +19,24 @@ func failMode(name string, mode policy.FailMode, limit ...string) policy.Config 
 	c := about(name, limit...)
 	c.OnStoreError = mode
 	return c
+}
+
+// TestTook checks that the time of a decision is in one event of its policies.
+func TestTook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var took []time.Duration
+		c := enforce.Config{Observe: func(_ context.Context, _ policy.Attributes, e enforce.Event) { took = append(took, e.Took) }}
+		slow := fakestore.Around(fakestore.Memory(t), func(context.Context, *weir.Request) error {
+			<-time.After(time.Millisecond)
+			return nil
+		}, nil)
+		e := open(t, slow, c, about("a", "9/h"), about("b", "9/h"))
+		var p enforce.Admission
+		enter(t, e, &p)
+		if len(took) != 2 || took[0] < time.Millisecond || took[1] != 0 {
+			t.Errorf("events took %v, want the time in the first", took)
+		}
+	})
 }
 
 // TestDefaultMode checks that without OnStoreError and Options.Local the whole limits decide in

@@ -3,6 +3,8 @@ package failover_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -242,6 +244,19 @@ func TestObservePanics(t *testing.T) {
 	}
 	if panics != 1 || !s.Open() {
 		t.Errorf("%d panics, open %t, want 1 and open", panics, s.Open())
+	}
+}
+
+// TestObserveCall checks that each call of the store is reported, with the store's own error.
+func TestObserveCall(t *testing.T) {
+	var got []string
+	s := newStore(t, fake{do: refusing}, failover.Config{ObserveCall: func(_ context.Context, verb weir.Verb, batch bool, start time.Time, err error) {
+		got = append(got, fmt.Sprint(verb, batch, err == errRefused, !start.After(time.Now())))
+	}}, failover.Open())
+	s.Do(t.Context(), weir.Request{Verb: weir.Charge, Key: "k", Limit: request.Limit, N: 1})
+	s.DoAll(t.Context(), []weir.Request{request}, make([]weir.Decision, 1))
+	if want := []string{"charge false true true", "take true true true"}; !slices.Equal(got, want) {
+		t.Errorf("reported %q, want %q", got, want)
 	}
 }
 

@@ -36,6 +36,11 @@ type Config struct {
 	// Observe, if not nil, is called after each change, in order. A request waits for it,
 	// so it must be quick.
 	Observe func(Change)
+
+	// ObserveCall, if not nil, is called after each call of the store. Its arguments are the
+	// caller's context, the verb of the request (batch: it was DoAll), the start and the
+	// store's error. It must be quick.
+	ObserveCall func(ctx context.Context, verb weir.Verb, batch bool, start time.Time, err error)
 }
 
 // The default values of fields of Config.
@@ -185,7 +190,11 @@ func (s *Store) Do(ctx context.Context, r weir.Request) (d weir.Decision, err er
 			s.finish(c, errPanic)
 		}
 	}()
+	start := time.Now()
 	d, err = s.store.Do(c, r)
+	if s.c.ObserveCall != nil {
+		s.c.ObserveCall(ctx, r.Verb, false, start, err)
+	}
 	err, c = s.finish(c, err), nil
 	return d, err
 }
@@ -208,7 +217,11 @@ func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision
 			s.finish(c, errPanic)
 		}
 	}()
+	start := time.Now()
 	ok, err = s.store.DoAll(c, rs, ds)
+	if s.c.ObserveCall != nil {
+		s.c.ObserveCall(ctx, 0, true, start, err)
+	}
 	err, c = s.finish(c, err), nil
 	return ok && err == nil, err
 }

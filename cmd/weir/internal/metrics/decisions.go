@@ -52,6 +52,7 @@ type counters struct {
 	make         func(shadow int) *tally
 	otherOutcome func(shadow int) prometheus.Counter // of an unknown outcome
 	degraded     [len(modes)]prometheus.Counter
+	took         prometheus.Observer
 	expressions  prometheus.Counter
 	unsettled    prometheus.Counter
 	overflow     prometheus.Counter // nil for a policy with series of its own
@@ -80,6 +81,9 @@ func (m *Metrics) Observe(name string, e enforce.Event) {
 		outcome = overloaded
 	}
 	c.outcome(outcome, e.Shadow).Inc()
+	if e.Took > 0 {
+		c.took.Observe(e.Took.Seconds())
+	}
 	mode := e.Decision.Degraded
 	if mode == "" {
 		switch outcome {
@@ -172,6 +176,7 @@ func (m *Metrics) newCounters(interfaceName string, p *policy.Policy) *counters 
 			return t
 		},
 		otherOutcome: func(shadow int) prometheus.Counter { return of(shadow, other) },
+		took:         m.decisionTime.WithLabelValues(interfaceName),
 		expressions:  m.expressions.WithLabelValues(name),
 		unsettled:    m.unsettled.WithLabelValues(name),
 	}

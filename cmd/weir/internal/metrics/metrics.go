@@ -177,14 +177,28 @@ func (m *Metrics) Memory(stats func() memstore.Stats) { m.memory.set(stats) }
 // Failover sets the source of the metrics of the Redis store; nil for none.
 func (m *Metrics) Failover(stats func() failover.Stats) { m.failover.set(stats) }
 
-// Store returns next with metrics of its duration and errors. It belongs around the store
-// itself, below failover.
+// Store returns next with metrics of its duration and errors. A failover.Store reports them
+// by StoreCalls.
 func (m *Metrics) Store(next weir.Store) weir.Store {
 	return &timed{next, (&storeCalls{m: m}).done}
 }
 
+// StoreCalls returns a function that records the duration and the error of a call of the
+// store. It fits the ObserveCall of a failover.Config.
+func (m *Metrics) StoreCalls() func(ctx context.Context, verb weir.Verb, isBatch bool, start time.Time, err error) {
+	calls := storeCalls{m: m}
+	return func(ctx context.Context, verb weir.Verb, isBatch bool, start time.Time, err error) {
+		op := int(verb)
+		if isBatch {
+			op = batch
+		}
+		calls.done(ctx, op, start, err)
+	}
+}
+
 // Interface returns next with a metric of the time that the named interface waits for a
-// decision. It belongs around everything between the interface and the store.
+// decision. It belongs around everything between the interface and the store. An interface
+// with policies reports that time to Observe.
 func (m *Metrics) Interface(name string, next weir.Store) weir.Store {
 	took := m.decisionTime.WithLabelValues(m.forInterface(name).label)
 	return &timed{next, func(_ context.Context, _ int, start time.Time, _ error) { took.Observe(time.Since(start).Seconds()) }}

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/storetest"
 )
 
@@ -75,4 +78,20 @@ func TestStoreErrors(t *testing.T) {
 	if n := len(got["weir_store_errors_total"].GetMetric()); n != 14 {
 		t.Errorf("%d series of errors, want 14: %v", n, got["weir_store_errors_total"])
 	}
+}
+
+// TestDurations checks the durations that package enforce and package failover report.
+func TestDurations(t *testing.T) {
+	m := metrics.New(metrics.Config{})
+	p := newPolicy(t, "p", policy.Enforce)
+	m.Observe("gateway", enforce.Event{Policy: p, Outcome: enforce.Admitted, Took: time.Millisecond})
+	m.Observe("gateway", enforce.Event{Policy: p, Outcome: enforce.Admitted}) // of the same decision
+	calls := m.StoreCalls()
+	calls(t.Context(), weir.Take, false, time.Now(), nil)
+	calls(t.Context(), 0, true, time.Now(), weir.ErrUnavailable)
+	got := scrape(t, m)
+	wantValue(t, got, 1, "weir_decision_duration_seconds", "gateway")
+	wantValue(t, got, 1, "weir_store_duration_seconds", "take")
+	wantValue(t, got, 1, "weir_store_duration_seconds", "batch")
+	wantValue(t, got, 1, "weir_store_errors_total", "batch", "unavailable")
 }

@@ -109,11 +109,11 @@ func (s *stores) build(raw weir.Store, c *config.Config, m *metrics.Metrics, log
 	if s.local, err = failover.NewLocal(shares, max(1, c.Nodes)); err != nil {
 		return err
 	}
-	s.main = m.Store(raw)
 	if s.redis == nil {
+		s.main = m.Store(raw)
 		return nil
 	}
-	s.breaker, err = failover.New(s.main, failover.Config{Deadline: c.Deadline, Observe: logChanges(log)})
+	s.breaker, err = failover.New(raw, failover.Config{Deadline: c.Deadline, Observe: logChanges(log), ObserveCall: m.StoreCalls()})
 	if err != nil {
 		return err
 	}
