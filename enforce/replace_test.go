@@ -17,19 +17,7 @@ import (
 // successor returns an Enforcer of policies that follow those of set.
 func successor(t *testing.T, store *memstore.Store, c enforce.Config, old *policy.Set, cs ...policy.Config) (*enforce.Enforcer, *policy.Set) {
 	t.Helper()
-	var ps []*policy.Policy
-	for _, c := range cs {
-		p, err := policy.New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ps = append(ps, p)
-	}
-	set, err := policy.NewSet(ps...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	set = set.WithPrevious(old)
+	set := set(t, cs...).WithPrevious(old)
 	e, err := enforce.New(store, set, c)
 	if err != nil {
 		t.Fatal(err)

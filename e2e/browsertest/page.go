@@ -165,9 +165,6 @@ func (p *Page) Reload() {
 // Back presses the back button.
 func (p *Page) Back() { p.t.Helper(); p.leave(func() { p.Do(`history.back()`) }) }
 
-// Forward presses the forward button.
-func (p *Page) Forward() { p.t.Helper(); p.leave(func() { p.Do(`history.forward()`) }) }
-
 // leave waits until another document is shown, or the same one again from the cache.
 func (p *Page) leave(how func()) {
 	p.t.Helper()

@@ -2,7 +2,6 @@ package meminventory
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -162,6 +161,3 @@ func unavailable(what, id string, cause error) error {
 func invalid(field string, value any, want string) error {
 	return fmt.Errorf("meminventory: %s: got %v, want %s: %w", field, value, want, sale.ErrInvalid)
 }
-
-// isStale reports whether err wraps sale.ErrStale.
-func isStale(err error) bool { return errors.Is(err, sale.ErrStale) }

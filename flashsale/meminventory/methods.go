@@ -2,6 +2,7 @@ package meminventory
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/floodweir/weir/flashsale/sale"
@@ -33,7 +34,7 @@ func (i *Inventory) sendForError(ctx context.Context, id string, c *command) err
 // Close implements sale.Inventory.
 func (i *Inventory) Close(ctx context.Context, id string, epoch int64) error {
 	err := i.sendForError(ctx, id, i.commands.get(opClose, epoch))
-	if isStale(err) {
+	if errors.Is(err, sale.ErrStale) {
 		return nil
 	}
 	return err
@@ -173,7 +174,7 @@ func (i *Inventory) Next(ctx context.Context, id string, epoch int64, worker str
 	defer poll.Stop()
 	for {
 		es, wake, err := i.next(ctx, id, epoch, max)
-		if isStale(err) {
+		if errors.Is(err, sale.ErrStale) {
 			if err = i.restore(ctx, id, epoch, err); err == nil {
 				continue
 			}
@@ -233,7 +234,7 @@ func (i *Inventory) Ack(ctx context.Context, id string, epoch int64, ids ...stri
 	c := i.commands.get(opAck, epoch)
 	c.ids = ids
 	err := i.sendForError(ctx, id, c)
-	if isStale(err) {
+	if errors.Is(err, sale.ErrStale) {
 		return nil // another worker has acknowledged the last of them meanwhile
 	}
 	return err

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"net/textproto"
 	"strings"
 
 	"cel.dev/cel-go/cel"
@@ -96,7 +97,7 @@ func (c *checker) name(e ast.Expr, of, name string) {
 	case of == headers && strings.EqualFold(name, "Host"):
 		c.fail(e, "want request.host, which knows case and ports")
 	case of == headers:
-		c.names[name] = canonical(name)
+		c.names[name] = textproto.CanonicalMIMEHeaderKey(name)
 	}
 }
 

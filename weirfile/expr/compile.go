@@ -2,7 +2,6 @@ package expr
 
 import (
 	"fmt"
-	"net/textproto"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -136,5 +135,3 @@ func start(text string) (line, column int) {
 	before := text[:len(text)-len(strings.TrimLeft(text, " \t\r\n"))]
 	return 1 + strings.Count(before, "\n"), 1 + len(before) - (1 + strings.LastIndexByte(before, '\n'))
 }
-
-func canonical(header string) string { return textproto.CanonicalMIMEHeaderKey(header) }

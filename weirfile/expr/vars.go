@@ -2,6 +2,7 @@ package expr
 
 import (
 	"fmt"
+	"net/textproto"
 	"reflect"
 	"strings"
 	"sync"
@@ -97,7 +98,7 @@ func (l *lookup) values(name string) []string {
 	case headers:
 		c, ok := l.vars.names[name]
 		if !ok {
-			c = canonical(name)
+			c = textproto.CanonicalMIMEHeaderKey(name)
 		}
 		return l.vars.a.Header(c)
 	case query:

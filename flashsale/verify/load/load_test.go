@@ -203,6 +203,26 @@ func TestOver(t *testing.T) {
 	}
 }
 
+// listen returns the URL of a server that calls serve with each connection.
+func listen(t *testing.T, serve func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go serve(c)
+		}
+	}()
+	return "http://" + l.Addr().String()
+}
+
 // TestBrokenServers checks that a run ends whatever the server returns.
 func TestBrokenServers(t *testing.T) {
 	for name, answer := range map[string]string{
@@ -212,29 +232,16 @@ func TestBrokenServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { l.Close() })
-			go func() {
-				for {
-					c, err := l.Accept()
-					if err != nil {
-						return
-					}
-					go func() {
-						defer c.Close()
-						if _, err := c.Read(make([]byte, 4096)); err == nil && answer != "" {
-							io.WriteString(c, answer)
-							return
-						}
-						io.Copy(io.Discard, c)
-					}()
+			url := listen(t, func(c net.Conn) {
+				defer c.Close()
+				if _, err := c.Read(make([]byte, 4096)); err == nil && answer != "" {
+					io.WriteString(c, answer)
+					return
 				}
-			}()
+				io.Copy(io.Discard, c)
+			})
 			began := time.Now()
-			r := run(t, load.Config{URL: "http://" + l.Addr().String(), Sale: "s1", Users: 4, Connections: 2, Session: cookie, Duration: 300 * time.Millisecond})
+			r := run(t, load.Config{URL: url, Sale: "s1", Users: 4, Connections: 2, Session: cookie, Duration: 300 * time.Millisecond})
 			if took := time.Since(began); took > 5*time.Second {
 				t.Errorf("ended after %s, want at most 5s", took)
 			}

@@ -28,22 +28,10 @@ func TestReach(t *testing.T) {
 		return srv.URL
 	}
 	listens := func(greeting string) string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { l.Close() })
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				io.WriteString(c, greeting)
-				t.Cleanup(func() { c.Close() })
-			}
-		}()
-		return "http://" + l.Addr().String()
+		return listen(t, func(c net.Conn) {
+			io.WriteString(c, greeting)
+			t.Cleanup(func() { c.Close() })
+		})
 	}
 	srv := httptest.NewServer(http.NotFoundHandler())
 	closed := srv.URL

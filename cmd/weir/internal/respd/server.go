@@ -2,6 +2,7 @@ package respd
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		config: c, password: digest([]byte(c.Password)), limits: newLimitCache(), history: newLimitHistory(), started: time.Now(),
+		config: c, password: sha256.Sum256([]byte(c.Password)), limits: newLimitCache(), history: newLimitHistory(), started: time.Now(),
 		listeners: map[net.Listener]bool{}, conns: map[*conn]bool{}, lastLogged: map[string]time.Time{},
 	}
 	s.commands, s.names = commands()

@@ -110,13 +110,7 @@ func TestDrain(t *testing.T) {
 		answer <- string(body)
 	}()
 	<-arrived
-	drained := make(chan struct{})
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patient)
-		defer cancel()
-		l.drain(ctx, discard())
-		close(drained)
-	}()
+	drained := drains(l)
 	refused(t, l)
 	select {
 	case <-drained:
@@ -129,6 +123,18 @@ func TestDrain(t *testing.T) {
 	}
 	<-drained
 	l.drain(context.Background(), discard()) // again: nothing
+}
+
+// drains starts to drain l, and returns a channel that is closed when that ends.
+func drains(l *listener) chan struct{} {
+	drained := make(chan struct{})
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patient)
+		defer cancel()
+		l.drain(ctx, discard())
+		close(drained)
+	}()
+	return drained
 }
 
 // refused waits until the listener accepts no more connections.
@@ -205,13 +211,7 @@ func TestDrainWaitsForUpgraded(t *testing.T) {
 	defer conn.Close()
 	io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	<-arrived
-	drained := make(chan struct{})
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patient)
-		defer cancel()
-		l.drain(ctx, discard())
-		close(drained)
-	}()
+	drained := drains(l)
 	refused(t, l)
 	select {
 	case <-drained:
