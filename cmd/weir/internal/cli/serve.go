@@ -20,7 +20,9 @@ func (w *app) serve() *cobra.Command {
 		Long: "Run the gateway and the other interfaces with the policies of FILE, or a demo without FILE.\n\n" +
 			"Every flag has an environment variable: --listen-http is WEIR_LISTEN_HTTP. A flag takes precedence over\n" +
 			"the environment, and the environment over the file. SIGINT or SIGTERM stops the program; a second signal\n" +
-			"kills it. The policies and routes of FILE are reloaded when it changes and on SIGHUP; an invalid file is ignored.\n\n" +
+			"kills it. The policies and routes of FILE are reloaded when it changes and on SIGHUP; an invalid file is ignored.\n" +
+			"The same holds for passwords and certificates in files that --store names. A Redis that does not respond within\n" +
+			"10 seconds, or whose configuration is wrong, is an error at the start, unless --start-degraded is true.\n\n" +
 			"Exit codes: 0 stopped by a signal, 1 an error at the start or while running, 2 wrong usage.",
 		Args: usage(cobra.MaximumNArgs(1)),
 	}
