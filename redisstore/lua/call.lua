@@ -239,7 +239,11 @@ end
 -- millisecond, plus one.
 local function write(st)
   local now, live = st.now, st.reset
-  if st.far and st.far - now > live then live = st.far - now end
+  if st.far then
+    -- A return at the last deadline extends the use of a key with initial tokens.
+    local until_far = st.far - now + (st.twin.primes and st.reset or 0)
+    if until_far > live then live = until_far end
+  end
   local ttl = format('%d', (live + 999) / 1000 + 1 + slack)
   if st.h then file('reservations').write(st, ttl) end
   if live > 0 then

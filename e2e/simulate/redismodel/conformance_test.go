@@ -60,7 +60,7 @@ func TestConformance(t *testing.T) { storetest.Run(t, open(true)) }
 // TestServerClock compares the script with the model of stores on the clock of the server and
 // with TTLs that end. Calendars are excluded: their windows follow the clock of the process.
 func TestServerClock(t *testing.T) {
-	storetest.Differential(t, open(false), storetest.DiffConfig{Seed: 1, Decisions: 20_000, Limits: func(c weir.LimitConfig) bool {
+	storetest.Differential(t, open(false), storetest.DiffConfig{Seed: 1, Decisions: 30_000, Limits: func(c weir.LimitConfig) bool {
 		l, err := weir.NewLimit(c)
 		return err == nil && l.Period() != 0 && l.Spec().Rule.Horizon() < algo.MaxSpan
 	}})
