@@ -200,7 +200,7 @@ func explain(err error, a redisstore.Address) error {
 		return &SetupError{fmt.Sprintf("Redis refuses the password of the user %s (WRONGPASS)", user(a)), secret}
 	case has("NOAUTH"):
 		return &SetupError{"Redis requires a password (NOAUTH)", "put a user and a password into the URL: redis://USER@HOST:PORT?password_file=FILE"}
-	case has("NOPERM") && deniedKey(text), has("NOPERM") && has("key"):
+	case has("NOPERM") && deniedKey(text):
 		return permission("may not use keys that begin with "+strings.Trim(keys, "~*")+" (NOPERM)", a)
 	case has("NOPERM"):
 		which := "a command"

@@ -26,6 +26,7 @@ func TestExplain(t *testing.T) {
 		"NOPERM User app has no permissions to run the 'select' command":                  "+select",
 		"NOPERM No permissions to access a key":                                           "may not use keys that begin with weir:1:",
 		"NOPERM this user has no permissions to access one of the keys used as arguments": "may not use keys",
+		"NOPERM User keymaster has no permissions to run the 'hget' command":              "may not run HGET",
 		"ERR DB index is out of range":                                                    "database 3 does not exist",
 		"READONLY You can't write against a read only replica.":                           "read-only replica",
 		"ERR This instance has cluster support disabled":                                  "use redis://",
