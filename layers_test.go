@@ -128,6 +128,7 @@ var layout = map[string]row{
 	"flashsale/meminventory":                {layer: 7}, // an Inventory in memory
 	"flashsale/redisinventory":              {layer: 7, third: []string{"github.com/redis/rueidis"}},
 	"flashsale/ledger":                      {layer: 8},
+	"flashsale/ledger/internal/coalesce":    {layer: 7}, // concurrent calls in batches
 	"flashsale/ledger/internal/database":    {layer: 7, third: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/pressly/goose/v3"}},
 	"flashsale/verify/calllog":              {layer: 6},                                              // calls of buyers, from the load generator to the auditor
 	"flashsale/verify/inventorystate":       {layer: 6, third: []string{"github.com/redis/rueidis"}}, // the auditor's reader of Redis

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/crashpoint"
+	"github.com/floodweir/weir/flashsale/ledger/internal/coalesce"
 	"github.com/floodweir/weir/flashsale/ledger/internal/database"
 	"github.com/floodweir/weir/flashsale/sale"
 )
@@ -57,11 +58,11 @@ func Open(ctx context.Context, dsn string, c Config) (*Ledger, error) {
 	}
 	l := &Ledger{db: db, sales: sales{db}, records: records{db}}
 	l.orders = orders{db: db, crash: c.Crash}
-	l.orders.reads = coalescer[string, sale.Order]{maxCalls: maxOrderReads, maxBatch: maxOrderBatch, run: l.orders.readBatch}
+	l.orders.reads = coalesce.Queue[string, sale.Order]{MaxCalls: maxOrderReads, MaxBatch: maxOrderBatch, Run: l.orders.readBatch}
 	l.payments = payments{db: db, crash: c.Crash}
-	l.payments.batches = coalescer[charge, sale.PayResult]{maxCalls: 1, maxBatch: maxPayBatch, keys: charge.keys, run: l.payments.payBatch}
+	l.payments.batches = coalesce.Queue[charge, sale.PayResult]{MaxCalls: 1, MaxBatch: maxPayBatch, Keys: charge.keys, Run: l.payments.payBatch}
 	if db.IsPostgres() {
-		l.payments.batches.maxCalls = min(3, c.Conns)
+		l.payments.batches.MaxCalls = min(3, c.Conns)
 	}
 	return l, nil
 }

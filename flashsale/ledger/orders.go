@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/crashpoint"
+	"github.com/floodweir/weir/flashsale/ledger/internal/coalesce"
 	"github.com/floodweir/weir/flashsale/ledger/internal/database"
 	"github.com/floodweir/weir/flashsale/sale"
 )
@@ -17,7 +18,7 @@ import (
 type orders struct {
 	db    *database.DB
 	crash crashpoint.Hook
-	reads coalescer[string, sale.Order]
+	reads coalesce.Queue[string, sale.Order]
 }
 
 // orderColumns lists the columns of the table orders that scanOrder reads.
@@ -42,7 +43,7 @@ func order(x *database.Tx, reservation, lock string) (sale.Order, error) {
 
 // Order implements sale.Ledger. Concurrent reads share one statement.
 func (l *orders) Order(ctx context.Context, reservation string) (sale.Order, error) {
-	o, err := l.reads.submit(ctx, reservation)
+	o, err := l.reads.Submit(ctx, reservation)
 	if err != nil {
 		return sale.Order{}, fail("order", err)
 	}
@@ -55,18 +56,18 @@ const (
 )
 
 // readBatch reads the orders of a batch.
-func (l *orders) readBatch(batch []*request[string, sale.Order]) {
+func (l *orders) readBatch(batch []*coalesce.Request[string, sale.Order]) {
 	if len(batch) == 1 {
 		q := batch[0]
-		q.err = l.db.Do(context.Background(), database.ReadOne, func(x *database.Tx) (err error) {
-			q.result, err = order(x, q.arg, "")
+		q.Err = l.db.Do(context.Background(), database.ReadOne, func(x *database.Tx) (err error) {
+			q.Result, err = order(x, q.Arg, "")
 			return err
 		})
 		return
 	}
 	all := make([]string, len(batch))
 	for i, q := range batch {
-		all[i] = storable(q.arg)
+		all[i] = storable(q.Arg)
 	}
 	byID := make(map[string]sale.Order, len(batch))
 	err := l.db.Do(context.Background(), database.ReadOne, func(x *database.Tx) error {
@@ -77,10 +78,10 @@ func (l *orders) readBatch(batch []*request[string, sale.Order]) {
 		return err
 	})
 	for _, q := range batch {
-		o, ok := byID[q.arg]
-		q.result, q.err = o, err
+		o, ok := byID[q.Arg]
+		q.Result, q.Err = o, err
 		if err == nil && !ok {
-			q.err = fmt.Errorf("reservation %s: %w", quote(q.arg), sale.ErrNotFound)
+			q.Err = fmt.Errorf("reservation %s: %w", quote(q.Arg), sale.ErrNotFound)
 		}
 	}
 }

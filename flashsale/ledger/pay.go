@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/crashpoint"
+	"github.com/floodweir/weir/flashsale/ledger/internal/coalesce"
 	"github.com/floodweir/weir/flashsale/ledger/internal/database"
 	"github.com/floodweir/weir/flashsale/sale"
 )
@@ -21,7 +22,7 @@ const maxPayBatch = 200
 type payments struct {
 	db      *database.DB
 	crash   crashpoint.Hook
-	batches coalescer[charge, sale.PayResult]
+	batches coalesce.Queue[charge, sale.PayResult]
 }
 
 // charge is a payment and the time of its call.
@@ -62,7 +63,7 @@ func (l *payments) Pay(ctx context.Context, p sale.Payment, now time.Time) (sale
 	if err != nil {
 		return sale.PayResult{}, fail("pay", err)
 	}
-	paid, err := l.batches.submit(ctx, charge{p, now})
+	paid, err := l.batches.Submit(ctx, charge{p, now})
 	if err != nil {
 		return sale.PayResult{}, fail("pay", err)
 	}
@@ -70,24 +71,24 @@ func (l *payments) Pay(ctx context.Context, p sale.Payment, now time.Time) (sale
 }
 
 // payBatch applies a batch of payments, which have different orders and IDs.
-func (l *payments) payBatch(batch []*request[charge, sale.PayResult]) {
+func (l *payments) payBatch(batch []*coalesce.Request[charge, sale.PayResult]) {
 	err := l.takeAll(batch)
 	if err != nil && len(batch) > 1 && database.IsRejected(err) { // the error does not name the payment
 		for i := range batch {
 			if err := l.takeAll(batch[i : i+1]); err != nil {
-				batch[i].result, batch[i].err = sale.PayResult{}, err
+				batch[i].Result, batch[i].Err = sale.PayResult{}, err
 			}
 		}
 		return
 	}
 	if err != nil {
 		for _, q := range batch {
-			q.result, q.err = sale.PayResult{}, err
+			q.Result, q.Err = sale.PayResult{}, err
 		}
 	}
 }
 
-func (l *payments) takeAll(batch []*request[charge, sale.PayResult]) error {
+func (l *payments) takeAll(batch []*coalesce.Request[charge, sale.PayResult]) error {
 	var all []taken
 	fresh := false
 	err := l.db.Do(context.Background(), database.Write, func(x *database.Tx) (err error) {
@@ -101,7 +102,7 @@ func (l *payments) takeAll(batch []*request[charge, sale.PayResult]) error {
 		l.crash.At(crashpoint.PayCommitted)
 	}
 	for i, q := range batch {
-		q.result, q.err = all[i].paid, all[i].err
+		q.Result, q.Err = all[i].paid, all[i].err
 	}
 	return nil
 }
@@ -114,11 +115,11 @@ type taken struct {
 
 // takeIn applies a batch of payments in a transaction. It returns the result of each, and
 // whether any is new. An error of one payment is in its result.
-func (l *payments) takeIn(x *database.Tx, batch []*request[charge, sale.PayResult]) ([]taken, bool, error) {
+func (l *payments) takeIn(x *database.Tx, batch []*coalesce.Request[charge, sale.PayResult]) ([]taken, bool, error) {
 	all := make([]taken, len(batch))
 	ids := make([]string, len(batch))
 	for i, q := range batch {
-		ids[i] = storable(q.arg.Reservation)
+		ids[i] = storable(q.Arg.Reservation)
 	}
 	slices.Sort(ids)
 	// This locks the orders against other payments, cancellations and expiry. The same order
@@ -133,13 +134,13 @@ func (l *payments) takeIn(x *database.Tx, batch []*request[charge, sale.PayResul
 	}
 	var receipts []receipt
 	for i, q := range batch {
-		o := byID[q.arg.Reservation]
+		o := byID[q.Arg.Reservation]
 		if o == nil {
-			all[i].err = fmt.Errorf("reservation %s: %w", quote(q.arg.Reservation), sale.ErrNotFound)
+			all[i].err = fmt.Errorf("reservation %s: %w", quote(q.Arg.Reservation), sale.ErrNotFound)
 			continue
 		}
-		r := receipt{Payment: q.arg.ID, ID: o.ID, Amount: q.arg.Amount, State: "refund_due", At: millis(q.arg.now)}
-		if q.arg.buys(o) {
+		r := receipt{Payment: q.Arg.ID, ID: o.ID, Amount: q.Arg.Amount, State: "refund_due", At: millis(q.Arg.now)}
+		if q.Arg.buys(o) {
 			r.State = "accepted"
 		}
 		receipts = append(receipts, r)
@@ -180,11 +181,11 @@ func (l *payments) takeIn(x *database.Tx, batch []*request[charge, sale.PayResul
 		}
 	}
 	for i, q := range batch {
-		o, t := byID[q.arg.Reservation], &all[i]
+		o, t := byID[q.Arg.Reservation], &all[i]
 		if o == nil {
 			continue
 		}
-		if t.paid, t.err = resultOf(q.arg, o, fresh[q.arg.ID], kept); t.err == nil && !t.paid.RefundDue {
+		if t.paid, t.err = resultOf(q.Arg, o, fresh[q.Arg.ID], kept); t.err == nil && !t.paid.RefundDue {
 			t.paid.SoldOut = soldOut[o.Sale]
 		}
 	}

@@ -1,4 +1,4 @@
-package ledger
+package coalesce
 
 import (
 	"context"
@@ -13,26 +13,26 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// gathered is a coalescer whose batches wait for a signal, with the requests that they had.
+// gathered is a Queue whose batches wait for a signal, with the requests that they had.
 type gathered struct {
-	coalescer[string, string]
+	Queue[string, string]
 	calls []string
 	more  chan func()
 }
 
 func newGathered(atOnce, most int) *gathered {
 	g := &gathered{more: make(chan func())}
-	g.coalescer = coalescer[string, string]{maxCalls: atOnce, maxBatch: most, run: func(batch []*request[string, string]) {
+	g.Queue = Queue[string, string]{MaxCalls: atOnce, MaxBatch: most, Run: func(batch []*Request[string, string]) {
 		var all []string
 		for _, q := range batch {
-			all = append(all, q.arg)
+			all = append(all, q.Arg)
 		}
 		g.mu.Lock()
 		g.calls = append(g.calls, strings.Join(all, ""))
 		g.mu.Unlock()
 		(<-g.more)()
 		for _, q := range batch {
-			q.result, q.err = "<"+q.arg+">", nil
+			q.Result, q.Err = "<"+q.Arg+">", nil
 		}
 	}}
 	return g
@@ -60,11 +60,11 @@ func TestGather(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newGathered(c.atOnce, c.most)
 				if c.keyed {
-					g.keys = func(s string) []string { return []string{strings.ToLower(s), "own " + s} }
+					g.Keys = func(s string) []string { return []string{strings.ToLower(s), "own " + s} }
 				}
 				for _, r := range c.asked {
 					go func() {
-						if b, err := g.submit(t.Context(), string(r)); b != "<"+string(r)+">" || err != nil {
+						if b, err := g.Submit(t.Context(), string(r)); b != "<"+string(r)+">" || err != nil {
 							t.Errorf("%c: %q, %v", r, b, err)
 						}
 					}()
@@ -74,8 +74,8 @@ func TestGather(t *testing.T) {
 					g.more <- nothing
 					synctest.Wait()
 				}
-				if !slices.Equal(g.calls, c.want) || g.coalescer.calls != 0 || len(g.waiting) != 0 {
-					t.Errorf("calls %q, want %q; %d under way, %d wait", g.calls, c.want, g.coalescer.calls, len(g.waiting))
+				if !slices.Equal(g.calls, c.want) || g.Queue.calls != 0 || len(g.waiting) != 0 {
+					t.Errorf("calls %q, want %q; %d under way, %d wait", g.calls, c.want, g.Queue.calls, len(g.waiting))
 				}
 			})
 		})
@@ -92,7 +92,7 @@ func TestGatherGivenUp(t *testing.T) {
 		for i := range gave {
 			ctx, cancel := context.WithCancel(t.Context())
 			gave[i] = cancel
-			go func() { _, got[fmt.Sprint(i)] = g.submit(ctx, fmt.Sprint(i)) }()
+			go func() { _, got[fmt.Sprint(i)] = g.Submit(ctx, fmt.Sprint(i)) }()
 			synctest.Wait()
 		}
 		gone := func(who string) bool { return errors.Is(got[who], context.Canceled) }
@@ -111,13 +111,13 @@ func TestGatherGivenUp(t *testing.T) {
 		}
 		g.more <- nothing
 		synctest.Wait()
-		if len(got) != 4 || got["1"] != nil || !slices.Equal(g.calls, []string{"0", "13"}) || g.coalescer.calls != 0 {
+		if len(got) != 4 || got["1"] != nil || !slices.Equal(g.calls, []string{"0", "13"}) || g.Queue.calls != 0 {
 			t.Fatalf("%v, calls %q", got, g.calls)
 		}
 		gave[1]()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := g.submit(ctx, "x"); !errors.Is(err, context.Canceled) || len(g.calls) != 2 {
+		if _, err := g.Submit(ctx, "x"); !errors.Is(err, context.Canceled) || len(g.calls) != 2 {
 			t.Fatalf("given up before: %v, calls %q", err, g.calls)
 		}
 	})
@@ -132,15 +132,15 @@ func TestGatherGivenUpAtOnce(t *testing.T) {
 			ctx, giveUp := context.WithCancel(t.Context())
 			var got [3]error
 			for i, c := range []context.Context{t.Context(), ctx, t.Context()} {
-				go func() { _, got[i] = g.submit(c, fmt.Sprint(i)) }()
+				go func() { _, got[i] = g.Submit(c, fmt.Sprint(i)) }()
 				synctest.Wait()
 			}
 			go giveUp()
 			g.more <- nothing
 			g.more <- nothing
 			synctest.Wait()
-			if got[0] != nil || got[1] != nil && !errors.Is(got[1], context.Canceled) || got[2] != nil || g.coalescer.calls != 0 || len(g.waiting) != 0 {
-				t.Fatalf("%v, %d calls under way, %d wait", got, g.coalescer.calls, len(g.waiting))
+			if got[0] != nil || got[1] != nil && !errors.Is(got[1], context.Canceled) || got[2] != nil || g.Queue.calls != 0 || len(g.waiting) != 0 {
+				t.Fatalf("%v, %d calls under way, %d wait", got, g.Queue.calls, len(g.waiting))
 			}
 		}
 	})
@@ -154,7 +154,7 @@ func TestGatherEnds(t *testing.T) {
 		var got [4]error
 		for i := range got {
 			go func() {
-				_, got[i] = g.submit(t.Context(), fmt.Sprint(i))
+				_, got[i] = g.Submit(t.Context(), fmt.Sprint(i))
 			}()
 			synctest.Wait()
 		}
@@ -165,7 +165,7 @@ func TestGatherEnds(t *testing.T) {
 			t.Fatal(got)
 		}
 		go func() { g.more <- nothing }()
-		if b, err := g.submit(t.Context(), "x"); b != "<x>" || err != nil {
+		if b, err := g.Submit(t.Context(), "x"); b != "<x>" || err != nil {
 			t.Fatal(b, err)
 		}
 	})

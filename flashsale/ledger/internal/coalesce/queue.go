@@ -1,0 +1,126 @@
+// Package coalesce combines concurrent requests into batches.
+package coalesce
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// Queue combines requests into batches. A request starts a batch at once while fewer than
+// MaxCalls are in progress; otherwise it joins the next batch.
+type Queue[A, B any] struct {
+	MaxCalls int              // batches in progress at once
+	MaxBatch int              // requests per batch
+	Keys     func(A) []string // requests that share a key are never in one batch
+
+	// Run sets the result of every request. It runs in its own goroutine, because callers can
+	// return earlier; it may then still execute their requests.
+	Run func([]*Request[A, B])
+
+	mu      sync.Mutex
+	calls   int // in progress; waiting is empty while they are fewer than MaxCalls
+	waiting []*Request[A, B]
+}
+
+// Request is an argument and, once done is closed, its result.
+type Request[A, B any] struct {
+	Arg    A
+	Result B
+	Err    error
+	done   chan struct{} // closed when the result is set
+}
+
+// Submit adds a request to a batch and returns its result. When ctx ends first, it returns an
+// error that wraps sale.ErrUnavailable; the request may still be executed.
+func (c *Queue[A, B]) Submit(ctx context.Context, a A) (B, error) {
+	q := &Request[A, B]{Arg: a, done: make(chan struct{})}
+	if ctx.Err() != nil {
+		return q.Result, canceled(ctx)
+	}
+	c.mu.Lock()
+	if c.calls < c.MaxCalls {
+		c.calls++
+		go c.runBatch([]*Request[A, B]{q})
+	} else {
+		c.waiting = append(c.waiting, q)
+	}
+	c.mu.Unlock()
+	select {
+	case <-q.done:
+		return q.Result, q.Err
+	case <-ctx.Done():
+		c.withdraw(q)
+		return *new(B), canceled(ctx)
+	}
+}
+
+func canceled(ctx context.Context) error {
+	return fmt.Errorf("%w: %w", sale.ErrUnavailable, ctx.Err())
+}
+
+// withdraw removes a request whose caller has returned, if it is in no batch yet.
+func (c *Queue[A, B]) withdraw(q *Request[A, B]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = slices.DeleteFunc(c.waiting, func(w *Request[A, B]) bool { return w == q })
+}
+
+// runBatch runs a batch and starts the next one.
+func (c *Queue[A, B]) runBatch(batch []*Request[A, B]) {
+	defer func() { // also if Run ends the goroutine
+		c.mu.Lock()
+		if next := c.nextBatch(); next != nil {
+			go c.runBatch(next)
+		} else {
+			c.calls--
+		}
+		c.mu.Unlock()
+		for _, q := range batch {
+			close(q.done)
+		}
+	}()
+	for _, q := range batch {
+		q.Err = fmt.Errorf("%w: the batch ended without a result", sale.ErrUnavailable) // Run overwrites it
+	}
+	c.Run(batch)
+}
+
+// nextBatch removes the next batch from waiting.
+func (c *Queue[A, B]) nextBatch() []*Request[A, B] {
+	if c.Keys == nil {
+		n := min(c.MaxBatch, len(c.waiting))
+		batch := c.waiting[:n:n]
+		c.waiting = c.waiting[n:]
+		if n == 0 {
+			c.waiting = nil
+			return nil
+		}
+		return batch
+	}
+	var batch, rest []*Request[A, B]
+	seen := map[string]bool{}
+	for i, q := range c.waiting {
+		if len(batch) == c.MaxBatch {
+			rest = append(rest, c.waiting[i:]...)
+			break
+		}
+		free := true
+		for _, k := range c.Keys(q.Arg) {
+			free = free && !seen[k]
+		}
+		if !free {
+			rest = append(rest, q)
+			continue
+		}
+		for _, k := range c.Keys(q.Arg) {
+			seen[k] = true
+		}
+		batch = append(batch, q)
+	}
+	c.waiting = rest
+	return batch
+}
