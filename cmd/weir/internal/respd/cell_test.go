@@ -46,6 +46,65 @@ func rounded(ns int64) int64 {
 	return s
 }
 
+// TestBurstsInTurn sends commands with several bursts for one key through two servers with one
+// store. As in redis-cell the key has one state, so each burst admits what is due.
+func TestBurstsInTurn(t *testing.T) {
+	var now atomic.Int64
+	now.Store(1_700_000_000_000_000)
+	store := memory(t, &now)
+	var clients [2]*client
+	for i := range clients {
+		_, addr := start(t, respd.Config{Store: store})
+		clients[i] = dial(t, addr)
+	}
+	model := cell{tat: map[string]int64{}}
+	r := rand.New(rand.NewPCG(3, 2))
+	admitted := 0
+	for i := range 1000 {
+		now.Add(r.Int64N(2_000_000))
+		burst, quantity := r.Int64N(9), 1+r.Int64N(2)
+		got := clients[r.IntN(2)].do(t, "CL.THROTTLE", "k", strconv.FormatInt(burst, 10), "60", "60", strconv.FormatInt(quantity, 10))
+		want := model.throttle(now.Load()*1000, "k", burst, 60, 60, quantity)
+		if got != want {
+			t.Fatalf("ask %d: burst %d quantity %d = %s, redis-cell %s", i, burst, quantity, got, want)
+		}
+		if got[1] == '0' {
+			admitted++
+		}
+	}
+	if admitted < 100 || admitted > 900 {
+		t.Errorf("%d of 1000 admitted: the test shows nothing", admitted)
+	}
+}
+
+// TestRatesInTurn sends bursts of two rates in turn for one key through two servers. They admit
+// at most the larger burst and what is due at the larger rate, and at least what is due at the
+// smaller one.
+func TestRatesInTurn(t *testing.T) {
+	var now atomic.Int64
+	now.Store(1_700_000_000_000_000)
+	store := memory(t, &now)
+	var clients [2]*client
+	for i := range clients {
+		_, addr := start(t, respd.Config{Store: store})
+		clients[i] = dial(t, addr)
+	}
+	admitted, asked := 0, 0
+	for range 100 { // seconds
+		for i := range 20 {
+			asked++
+			got := clients[i%2].do(t, "CL.THROTTLE", "k", "9", []string{"1", "2"}[i%2], "1", "1")
+			if got[1] == '0' {
+				admitted++
+			}
+		}
+		now.Add(1_000_000)
+	}
+	if admitted < 9+100 || admitted > 10+2*100 {
+		t.Errorf("%d of %d admitted in 100 s at 1/s and 2/s in turn, with a burst of 10", admitted, asked)
+	}
+}
+
 // TestAgreesWithRedisCell asks both at random. The intervals are whole microseconds,
 // which both have exactly.
 func TestAgreesWithRedisCell(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"errors"
+	"hash/maphash"
 	"net"
 	"os"
 	"slices"
@@ -253,7 +254,7 @@ func (c *conn) decide() {
 func (c *conn) decideParallel(asks []throttleCall) {
 	var first, last [maxParallel]int // index in calls, plus one; 0: none
 	for i := range asks {
-		lane := asks[i].hash % maxParallel
+		lane := maphash.String(c.s.limits.seed, asks[i].request.Key) % maxParallel
 		if last[lane] == 0 {
 			first[lane] = i + 1
 		} else {

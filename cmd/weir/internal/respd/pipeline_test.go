@@ -147,13 +147,13 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestSharedWithOtherInterfaces checks that the key and the limit are the same as on
-// other interfaces.
+// TestSharedWithOtherInterfaces checks that a limit with the name of the states finds the state
+// of a key.
 func TestSharedWithOtherInterfaces(t *testing.T) {
 	store := memory(t, nil)
 	_, addr := start(t, respd.Config{Store: store})
 	dial(t, addr).do(t, "CL.THROTTLE", "user:42", "9", "30", "60", "4")
-	d, err := store.Do(t.Context(), weir.Request{Key: "user:42", Limit: weir.MustLimit("30/m burst 10"), Verb: weir.Peek, N: 1})
+	d, err := store.Do(t.Context(), weir.Request{Key: "user:42", Limit: weir.MustLimit("30/m burst 10").Named("throttle"), Verb: weir.Peek, N: 1})
 	if err != nil || d.Remaining != 6 {
 		t.Errorf("another interface finds %d tokens, %v, want 6", d.Remaining, err)
 	}

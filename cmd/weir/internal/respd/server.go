@@ -21,7 +21,6 @@ type Server struct {
 	names    []string // of commands, sorted
 	password [32]byte // hashed
 	limits   *limitCache
-	history  *limitHistory
 	started  time.Time
 
 	ctx      context.Context // of all decisions
@@ -48,7 +47,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		config: c, password: sha256.Sum256([]byte(c.Password)), limits: newLimitCache(), history: newLimitHistory(), started: time.Now(),
+		config: c, password: sha256.Sum256([]byte(c.Password)), limits: newLimitCache(), started: time.Now(),
 		listeners: map[net.Listener]bool{}, conns: map[*conn]bool{}, lastLogged: map[string]time.Time{},
 	}
 	s.commands, s.names = commands()

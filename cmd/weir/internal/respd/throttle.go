@@ -32,8 +32,7 @@ const maxShown = 128
 // A throttleCall is one CL.THROTTLE command.
 type throttleCall struct {
 	request weir.Request
-	hash    uint64 // of request.Key
-	burst   int64  // max_burst
+	burst   int64 // max_burst
 
 	err          error // of the command or of the store
 	zeroCapacity bool  // max_burst is negative: decided without the store
@@ -83,7 +82,6 @@ func (s *Server) parseThrottle(args [][]byte) (a throttleCall) {
 	if a.request.Limit, a.err = s.limits.limit(r); a.err != nil {
 		return a
 	}
-	a.hash = s.history.hash(a.request.Key)
 	return a
 }
 
@@ -113,8 +111,12 @@ func (r rate) limit() (weir.Limit, error) {
 		text := strings.TrimPrefix(err.Error(), "weir: limit: ")
 		return weir.Limit{}, cellError(strings.TrimPrefix(text, weir.ErrInvalid.Error()+": "))
 	}
-	return l, nil
+	return l.Named(stateName), nil
 }
+
+// stateName names the only state of a key, as in redis-cell: a command with other parameters
+// migrates it, whichever process sent the one before.
+const stateName = "throttle"
 
 // decide sends the request to the store and returns how long that took.
 func (s *Server) decide(ctx context.Context, a *throttleCall) (took time.Duration) {
@@ -122,9 +124,6 @@ func (s *Server) decide(ctx context.Context, a *throttleCall) (took time.Duratio
 		return 0
 	}
 	r := &a.request
-	if r.From = s.history.previous(a.hash, r.Limit); r.From != nil {
-		r.Carry = weir.CarryAsIs
-	}
 	start := time.Now()
 	a.decision, a.err = s.config.Store.Do(ctx, *r)
 	took = time.Since(start)
@@ -139,9 +138,6 @@ func (s *Server) decide(ctx context.Context, a *throttleCall) (took time.Duratio
 		s.allowed.Add(1)
 	default:
 		s.limited.Add(1)
-	}
-	if a.err == nil && r.From != nil && r.Verb != weir.Peek {
-		s.history.carriedOver(a.hash, r.Limit)
 	}
 	return took
 }
