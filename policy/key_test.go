@@ -12,7 +12,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// TestClientIP checks the buckets of addresses (S3, S4).
+// TestClientIP checks the buckets of addresses.
 func TestClientIP(t *testing.T) {
 	key := func(bits, ip string) string {
 		k, _ := keyOf(t, mustNew(t, policy.Config{Key: []policy.KeyPart{part(policy.ClientIP, bits)}}), request{ip: ip})
@@ -50,7 +50,7 @@ func TestClientIP(t *testing.T) {
 	}
 }
 
-// TestAnonymous checks that requests without a value share one bucket (S8).
+// TestAnonymous checks that requests without a value share one bucket.
 func TestAnonymous(t *testing.T) {
 	for _, tc := range []struct {
 		source policy.Source
@@ -77,7 +77,7 @@ func TestAnonymous(t *testing.T) {
 }
 
 // TestCredentials checks that the case of the scheme of Authorization does not select
-// another bucket (S7), and that credentials keep their case.
+// another bucket, and that credentials keep their case.
 func TestCredentials(t *testing.T) {
 	strict := weir.MustLimit("1/h")
 	p := mustNew(t, policy.Config{
@@ -116,8 +116,7 @@ func TestMethodKey(t *testing.T) {
 	}
 }
 
-// TestKeysDiffer checks that different values have different keys of at most 128 bytes
-// (S6).
+// TestKeysDiffer checks that different values have different keys of at most 128 bytes.
 func TestKeysDiffer(t *testing.T) {
 	p := mustNew(t, policy.Config{Key: []policy.KeyPart{part(policy.Header, "A"), part(policy.Header, "B")}})
 	s := mustSet(t, p)

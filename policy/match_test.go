@@ -75,7 +75,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestSpelling checks that all spellings of a request have the same bucket (S5).
+// TestSpelling checks that all spellings of a request have the same bucket.
 func TestSpelling(t *testing.T) {
 	p := mustNew(t, policy.Config{
 		Match: policy.Match{Paths: []string{"/api/users/{id}", "/api/*"}, Hosts: []string{"api.example"}},
