@@ -65,7 +65,6 @@ type trip struct {
 	node int
 	cmds []redisstore.Command
 	done chan struct{}
-	sent bool
 	left int // commands without a reply
 
 	// Guarded by world.mu.
