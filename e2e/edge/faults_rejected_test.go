@@ -17,15 +17,16 @@ func TestFaultApplyRejected(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
 	weir := programtest.Weir(t)
-	const policies = "policies:\n  - { name: api, key: client.ip, limits: 100/h, on_store_error: %s }\n"
-	apply := func(mode string) {
+	const closed = "on_store_error: closed"
+	const policies = "policies:\n  - { name: api, key: client.ip, limits: 100/h, %s }\n"
+	apply := func(field string) {
 		t.Helper()
-		file := writePolicies(t, redis.Addr, fmt.Sprintf(policies, mode))
+		file := writePolicies(t, redis.Addr, fmt.Sprintf(policies, field))
 		if out, err := exec.Command(weir, "apply", file, "--store", "redis://"+redis.Addr).CombinedOutput(); err != nil {
 			t.Fatalf("weir apply: %v\n%s", err, out)
 		}
 	}
-	conf := edgeConf(t, weir, writePolicies(t, redis.Addr, fmt.Sprintf(policies, "closed")), "--policies", "store")
+	conf := edgeConf(t, weir, writePolicies(t, redis.Addr, fmt.Sprintf(policies, closed)), "--policies", "store")
 	s := nginxtest.Start(t, nginxtest.Config{HTTP: conf + `
   server { listen ADDR; location / { content_by_lua_block { require("weir").metrics() } } }`})
 	c := callFrom(t, "127.0.0.7")
@@ -41,13 +42,13 @@ func TestFaultApplyRejected(t *testing.T) {
 			return true
 		})
 	}
-	apply("closed")
+	apply(closed)
 	until(`weir_policies_version{version="1"} 1`, `weir_policies_reload_total{result="failure"} 0`, "weir_policies_last_reload_successful 1")
-	apply("local")
+	apply("cost: { json: n }")
 	until(`weir_policies_version{version="1"} 1`, `weir_policies_reload_total{result="failure"} 1`, "weir_policies_last_reload_successful 0")
 	for line := range strings.Lines(s.Log()) {
-		if strings.Contains(line, "on_store_error: local") && strings.Contains(line, "[error]") {
-			apply("open")
+		if strings.Contains(line, "cost") && strings.Contains(line, "[error]") {
+			apply("on_store_error: open")
 			until(`weir_policies_version{version="3"} 1`, "weir_policies_last_reload_successful 1")
 			return
 		}

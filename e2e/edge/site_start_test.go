@@ -31,7 +31,7 @@ func atoi(s string) int {
 }
 
 const siteBoth = `policies:
-  - { name: open, match: /open, key: client.ip, limits: 5/d }
+  - { name: open, match: /open, key: client.ip, limits: 5/d, on_store_error: open }
   - { name: closed, match: /closed, key: client.ip, limits: 5/d, on_store_error: closed }
 `
 
@@ -84,7 +84,8 @@ func testSiteFault(t *testing.T, weir string) {
     location /broken { access_by_lua_block { require("weir.charges").of = function() error("broken") end require("weir").access() } proxy_pass http://UPSTREAM; }
     location / { proxy_pass http://UPSTREAM; }`
 	for policies, want := range map[string]int{
-		`policies: [{ name: a, match: /x, key: client.ip, limits: 5/d }]`:                         200,
+		`policies: [{ name: a, match: /x, key: client.ip, limits: 5/d, on_store_error: open }]`:   200,
+		`policies: [{ name: a, match: /x, key: client.ip, limits: 5/d }]`:                         503, // local
 		`policies: [{ name: a, match: /x, key: client.ip, limits: 5/d, on_store_error: closed }]`: 503,
 	} {
 		d := startSite(t, weir, policies, broken)
