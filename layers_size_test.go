@@ -35,6 +35,7 @@ var largeFor = map[string]string{
 	"internal/algo lines":              "six algorithms with their formulas and sources: a third of the lines are comments",
 	"memstore lines":                   "one lock protocol that its parts share: a quarter of the lines are comments",
 	"weir names":                       "the vocabulary of the library: five verbs, six algorithms, and eight errors on which callers branch",
+	"policy lines":                     "match, key, overrides and history of a policy compile together",
 	"weirfile.decoder methods":         "one method for each section and kind of value of the policy file",
 	"flashsale/shop lines":             "the services and the workers of a sale share one snapshot of it; a split would export that",
 }

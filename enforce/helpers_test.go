@@ -99,6 +99,9 @@ func enter(t testing.TB, e *enforce.Enforcer, p *enforce.Admission) enforce.Outc
 func taken(t testing.TB, store weir.Store, policy, limit string) int64 {
 	t.Helper()
 	l := weir.MustLimit(limit)
+	if l.IsConcurrency() {
+		l = l.Named("concurrency")
+	}
 	d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: policy + "|3:ada", Limit: l, N: 1})
 	if err != nil {
 		t.Fatal(err)

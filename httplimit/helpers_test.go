@@ -122,6 +122,9 @@ func observed(c *httplimit.Config) (events func() []string) {
 func charged(t testing.TB, store weir.Store, policy, limit string) int64 {
 	t.Helper()
 	l := weir.MustLimit(limit)
+	if l.IsConcurrency() {
+		l = l.Named("concurrency")
+	}
 	d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: policy + "|11:203.0.113.7", Limit: l, N: 1})
 	if err != nil {
 		t.Fatal(err)

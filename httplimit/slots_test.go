@@ -177,7 +177,7 @@ func TestShadowSlots(t *testing.T) {
 		store := bubbled(t)
 		defer store.Close()
 		key := "p|9:192.0.2.1" // httptest's peer
-		limit := weir.MustLimit("1 concurrency lease 1m")
+		limit := weir.MustLimit("1 concurrency lease 1m").Named("concurrency")
 		free := func() bool {
 			d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: key, Limit: limit, N: 1})
 			return err == nil && d.OK

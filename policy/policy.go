@@ -2,6 +2,7 @@ package policy
 
 import (
 	"net/textproto"
+	"slices"
 	"strings"
 
 	"github.com/floodweir/weir"
@@ -40,6 +41,11 @@ func New(c Config) (*Policy, error) {
 	p.compile(f)
 	if len(f.Errs) > 0 {
 		return nil, f.Errs
+	}
+	p.config.Limits, p.config.Candidate = named(p.config.Limits), named(p.config.Candidate)
+	p.config.Overrides = slices.Clone(p.config.Overrides)
+	for i := range p.config.Overrides {
+		p.config.Overrides[i].Limits = named(p.config.Overrides[i].Limits)
 	}
 	if len(p.config.Candidate) > 0 {
 		p.candidate = p.newCandidate()

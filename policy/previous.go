@@ -21,6 +21,18 @@ func (s *Set) WithPrevious(old *Set) *Set {
 	return t
 }
 
+// named returns limits with a name for the states of the first concurrency limit. If its number
+// of slots changes, every process then finds the slots that are held.
+func named(limits []weir.Limit) []weir.Limit {
+	i := slices.IndexFunc(limits, isConcurrency)
+	if i < 0 {
+		return limits
+	}
+	limits = slices.Clone(limits)
+	limits[i] = limits[i].Named("concurrency")
+	return limits
+}
+
 // A history has the previous limits of a policy.
 type history struct {
 	previous []*Policy      // newest first, with different limits

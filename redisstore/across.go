@@ -203,7 +203,7 @@ func (s *Store) carryOver(ctx context.Context, rs []weir.Request, groups [][]int
 	var parts []*part
 	for _, g := range groups {
 		for _, i := range g {
-			if b, ok := rs[i].Limit.Config().(weir.TokenBucket); len(rs[i].From) > 0 || ok && b.Initial != nil {
+			if b, ok := rs[i].Limit.Config().(weir.TokenBucket); len(rs[i].From) > 0 || rs[i].Limit.Spec().Named || ok && b.Initial != nil {
 				parts = append(parts, newPart(carryOver, rs, g))
 				break
 			}

@@ -12,6 +12,7 @@ import (
 func Outline(l weir.Limit, now int64) outline.Rule {
 	rule := l.Spec().Rule
 	return outline.Rule{
+		Stored:    new(rules).of(l).stored,
 		Algorithm: ruleName(rule),
 		Params:    append(append([]int64(nil), rule.Params(now)...), algo.Refill(rule)),
 		Suffix:    encode(l.Spec().State, false),

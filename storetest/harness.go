@@ -80,7 +80,7 @@ func Run(t *testing.T, open Open) {
 // checks are the stories, the rules, the bad inputs and the races.
 func checks(tb testing.TB) []check {
 	all := storyChecks(tb)
-	all = append(all, ruleChecks...)
+	all = append(append(all, ruleChecks...), changeChecks...)
 	all = append(all, inputChecks...)
 	return append(all, raceChecks...)
 }

@@ -76,6 +76,9 @@ type Rule struct {
 	// Suffix ends the name of a state, which is KeyPrefix{KEY}:SUFFIX. Limits with the same
 	// weir.Limit.State have the same Suffix.
 	Suffix string
+
+	// Stored is the rule as the script stores it with a named state; empty otherwise.
+	Stored string
 }
 
 // version identifies the names of keys, their values and the script. A store never reads

@@ -121,13 +121,17 @@ local function arg(text)
   return n_args
 end
 
--- rule_at returns the position of a rule in ARGV.
+-- rule_at returns the position of a rule in ARGV, negative if its states are named.
 local function rule_at(rule)
   for i = 1, n_seen do
     if seen[i] == rule then return seen_at[i] end
   end
   local at = arg(rule.algorithm)
   arg(rule.packed)
+  if rule.stored then
+    arg(rule.stored)
+    at = -at
+  end
   n_seen = n_seen + 1
   seen[n_seen], seen_at[n_seen] = rule, at
   return at

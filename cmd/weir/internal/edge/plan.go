@@ -20,6 +20,7 @@ type Plan struct {
 type Rule struct {
 	Limit     string  `json:"limit"`            // weir.Limit.String
 	Suffix    string  `json:"suffix"`           // the end of a state's name: PREFIX{KEY}:SUFFIX; rules may share a state
+	Stored    string  `json:"stored,omitempty"` // the rule as the script stores it with a named state
 	Algorithm string  `json:"algorithm"`        // the script's name for it: token_bucket, primed/token_bucket
 	Params    []int64 `json:"params"`           // the rule's parameters and, last, its refill time
 	Capacity  int64   `json:"capacity"`         // weir.Limit.Capacity: the quota in response fields

@@ -117,7 +117,7 @@ func (c *compiler) overrides(out *Policy, cfg policy.Config, o outline.Policy) {
 func (c *compiler) positions(list []weir.Limit) []int {
 	out := make([]int, len(list))
 	for i, l := range list {
-		out[i] = c.rules[l.String()]
+		out[i] = c.rules[ruleText(l)]
 	}
 	return out
 }

@@ -10,7 +10,8 @@ import (
 // rule returns the position of a limit in the plan's Rules, from 1. The field names
 // where the limit stands.
 func (c *compiler) rule(field string, l weir.Limit) int {
-	if at := c.rules[l.String()]; at > 0 {
+	text := ruleText(l)
+	if at := c.rules[text]; at > 0 {
 		return at
 	}
 	if w, ok := l.Config().(weir.FixedWindow); ok && w.Calendar != "" {
@@ -19,12 +20,15 @@ func (c *compiler) rule(field string, l weir.Limit) int {
 	}
 	r := redisstore.Outline(l, 0)
 	out := Rule{
-		Limit: l.String(), Suffix: r.Suffix, Algorithm: r.Algorithm, Params: r.Params, Capacity: l.Capacity(), Window: httplimit.Window(l),
+		Limit: l.String(), Suffix: r.Suffix, Stored: r.Stored, Algorithm: r.Algorithm, Params: r.Params, Capacity: l.Capacity(), Window: httplimit.Window(l),
 	}
 	if l.IsConcurrency() {
 		out.Lease = l.Period().Microseconds()
 	}
 	c.plan.Rules = append(c.plan.Rules, out)
-	c.rules[l.String()] = len(c.plan.Rules)
+	c.rules[text] = len(c.plan.Rules)
 	return len(c.plan.Rules)
 }
+
+// ruleText identifies a limit and its states.
+func ruleText(l weir.Limit) string { return l.String() + "\x00" + l.Name() }
