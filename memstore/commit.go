@@ -149,8 +149,7 @@ func (t *txn) applyReservation(n *pendingWrite) {
 		sh.reservations.Add(h)
 		t.s.reservations.Add(1)
 	case settled:
-		h := sh.reservations.Find(n.Name)
-		h.Settled, h.Actual = true, n.Actual
+		sh.reservations.Settle(n.Name, n.Actual)
 	case forgotten:
 		sh.reservations.Forget(n.State)
 	}

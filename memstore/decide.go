@@ -90,8 +90,14 @@ func (t *txn) decide(i int, d *weir.Decision) error {
 		defer func() { *c, *from, t.pending = was, fromWas, t.pending[:news] }()
 		t.carry(c, r)
 	}
+	if r.Verb == weir.Commit || r.Verb == weir.Cancel {
+		c = holder(t, c, r)
+	}
 	if err := t.answer(c, r); err != nil {
 		return err
+	}
+	if t.reserved(c) {
+		await(t, c, r)
 	}
 	*d = weir.Decision{}
 	r.Limit.Spec().Fill(d, &t.res, t.now)
@@ -112,9 +118,9 @@ func (t *txn) answer(c *cell, r *weir.Request) error {
 	case weir.Reserve:
 		t.reserve(c, r)
 	case weir.Commit:
-		return t.settle(holder(t, c, r), r, r.N)
+		return t.settle(c, r, r.N)
 	case weir.Cancel:
-		return t.settle(holder(t, c, r), r, 0)
+		return t.settle(c, r, 0)
 	default:
 		a := algo.Ask{Op: algo.Op(r.Verb), N: r.N, At: at(r)}
 		t.do(c, &a)

@@ -116,7 +116,7 @@ func (h *history) next(w *world, o *op, late bool) bool {
 		case err != nil:
 			*w = before
 			return errors.Is(o.err, err)
-		case o.err == nil && o.rs[i].Limit.Spec().Decision(res, now) != o.ds[i]:
+		case o.err == nil && o.rs[i].Limit.Spec().Decision(h.await(w, o.keys[i], &o.rs[i], res, now), now) != o.ds[i]:
 			return false
 		}
 		ok = ok && res.OK
@@ -192,6 +192,20 @@ func (h *history) answer(w *world, k int, r *weir.Request, now int64) (algo.Resu
 		res.Granted = x.actual
 		return res, nil
 	}
+}
+
+// await corrects a result for the open reservation of its key.
+func (h *history) await(w *world, k int, r *weir.Request, res algo.Result, now int64) algo.Result {
+	x := w.hold[k]
+	if x.n == 0 || x.settled {
+		return res
+	}
+	a := algo.Ask{Op: algo.Peek, Now: now, N: r.N}
+	if r.Verb == weir.TakeUpTo {
+		a.Op = algo.TakeUpTo
+	}
+	dues := func(yield func(algo.Due) bool) { yield(algo.Due{Deadline: x.deadline, At: x.at, N: x.n}) }
+	return algo.Await(h.limits[k].Spec().Rule, w.state[k][:], a, res, dues, nil)
 }
 
 // String is the history for a person who wants to know what is wrong with it.

@@ -110,6 +110,9 @@ func (s *Store) locked(b stepper, r *weir.Request, hash uint64, now int64, d *we
 			us, rem = unpack(w)
 		}
 		us, rem, res := b.Step(us, rem, a)
+		if w&pin != 0 && sh.reservations.Any(hash) {
+			res = algo.Await(r.Limit.Spec().Rule, []int64{us, rem}, a, res, sh.open(hash), nil)
+		}
 		switch {
 		case w != dropped:
 			if !e.Word.CompareAndSwap(w, packed(us, rem, a.Now)|w&pin) {
@@ -151,6 +154,9 @@ func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now int64, d 
 		return false // it may need a larger record, for which there may be no room
 	}
 	words, res := rule.Do(words, a)
+	if sh.reservations.Any(hash) {
+		res = algo.Await(rule, words, a, res, sh.open(hash), nil)
+	}
 	if rule.Variable() && res.OK && a.Op != algo.Peek {
 		s.putWide(sh, e, words)
 	}

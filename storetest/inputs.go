@@ -100,7 +100,7 @@ func noCollisions(tb testing.TB, open Open) {
 			other, otherID = "r\x01", "st"
 		}
 		r := weir.Request{Verb: weir.Reserve, Key: key, Limit: l, N: 4, ID: id, TTL: time.Minute}
-		a.want(r, "ok remaining 6 reset 24m")
+		a.want(r, "ok remaining 6 reset 1m")
 		a.want(peek(other, l, 10), "ok remaining 10")
 		a.want(weir.Request{Verb: weir.Cancel, Key: other, Limit: l, ID: otherID}, "error no-reservation")
 		a.want(weir.Request{Verb: weir.Cancel, Key: key, Limit: m, ID: id}, "error no-reservation")

@@ -202,7 +202,9 @@ local function decide_one(key, rule, verb, n, more)
   local ok, granted, balance, retry, reset, delay, keep =
     st.twin.decide(st.s, st.p, verb, st.now, n, x and x[2] or 0, 0, 0)
   if keep or ok and n > 0 and verb ~= PEEK then st.dirty, st.reset = true, reset end
-  return ok and 1 or 0, granted, balance, retry, reset, delay, st.now
+  local code = ok and 1 or 0
+  if st.due then retry, reset = file('reservations').await(st, st, code, verb == TAKE_UP_TO and 1 or n, retry, reset) end
+  return code, granted, balance, retry, reset, delay, st.now
 end
 
 -- answer decides one request. One that only reads, or fails, keeps no migration.

@@ -2,9 +2,10 @@
 -- and requests that carry over a state from an older limit.
 --
 -- A reservation is [n, at, deadline, actual, high] in the hash at KEYS[h] under its id. Its
--- deadline is the score of its id in the sorted set at KEYS[h + 1]. actual is the number of
--- tokens at which it was settled, or -1; the bits from 2^53 on are in high. A settled
--- reservation is kept until its deadline, so that a repeated request gets the same reply.
+-- deadline is the score of its id in the sorted set at KEYS[h + 1], negative once it is
+-- settled. actual is the number of tokens at which it was settled, or -1; the bits from 2^53
+-- on are in high. A settled reservation is kept until its deadline, so that a repeated
+-- request gets the same reply.
 --
 -- The rest of a request is a JSON array in ARGV: [reservations, at, ttl, id, name, carry,
 -- capacity, then four numbers for each older limit of the key]
@@ -27,6 +28,12 @@ local function micros(v) return format('%d', v) end
 
 -- MANY is the largest number of ids in one command of Redis.
 local MANY = 1000
+
+-- CHUNK is the number of reservations that are read at once.
+local CHUNK = 32
+
+-- The reservations that a retry and a reset account for, as in internal/algo/due.go.
+local MANY_RETRY, MANY_RESET = 512, 32
 
 -- use prepares st for reading and changing its reservations. st.reservations collects the
 -- changes until they are written; false is a reservation to delete.
@@ -74,7 +81,7 @@ local function expire(st, h, back)
   if back > 0 then
     due = shift_back(st, back)
   else
-    due = call('ZRANGEBYSCORE', KEYS[h + 1], '-inf', micros(st.now))
+    due = call('ZRANGEBYSCORE', KEYS[h + 1], micros(-st.now), micros(st.now))
   end
   -- A state that has refilled by now needs no tokens back, unless the limit counts from
   -- the first use of the key.
@@ -94,7 +101,10 @@ local function expire(st, h, back)
     end
     st.reservations[id] = false
   end
-  first = call('ZRANGEBYSCORE', KEYS[h + 1], '(' .. micros(st.now + back), '+inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
+  local from = st.now + back
+  first = call('ZRANGEBYSCORE', KEYS[h + 1], '(' .. micros(from), '+inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
+  local settled = call('ZREVRANGEBYSCORE', KEYS[h + 1], '(' .. micros(-from), '-inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
+  if settled and (not first or -settled < first + 0) then first = -settled end
   if first then
     st.due = first - back
   else
@@ -292,6 +302,78 @@ local function holder(st, x, open)
   return st
 end
 
+-- opened returns a function that returns the open reservations of a state, one by one, in
+-- order of their deadlines.
+local function opened(st)
+  local own = {}
+  for _, r in pairs(st.reservations) do
+    if r and r[ACTUAL] < 0 then own[#own + 1] = r end
+  end
+  table.sort(own, function(a, b) return a[DEADLINE] < b[DEADLINE] end)
+  local ids, stored, at, from, i = {}, {}, 0, st.wiped and -1 or 0, 1
+  local function head()
+    while from >= 0 do
+      while at < #ids do
+        local v = st.reservations[ids[at + 1]] == nil and stored[at + 1]
+        if v and v:find(',-1,', 1, true) then return cjson.decode(v) end
+        at = at + 1
+      end
+      ids = call('ZRANGEBYSCORE', KEYS[st.h + 1], '(' .. micros(st.now), '+inf', 'LIMIT', from, CHUNK)
+      at, from = 0, #ids > 0 and from + CHUNK or -1
+      if from > 0 then stored = call('HMGET', KEYS[st.h], unpack(ids)) end
+    end
+  end
+  return function()
+    local r = head()
+    if own[i] and (not r or own[i][DEADLINE] <= r[DEADLINE]) then
+      i = i + 1
+      return own[i - 1]
+    end
+    at = at + 1
+    return r
+  end
+end
+
+-- await is the twin of algo.Await: it returns the retry and the reset of a decision,
+-- corrected for the reservations that return by themselves. They are those of from.
+local function await(st, from, code, want, retry, reset)
+  if type(code) == 'string' or code == 2 then return retry, reset end
+  local now, p, decide = st.now, st.p, st.twin.decide
+  local waits, n, s, next_open = code == 0 and retry ~= NEVER, 0, nil, nil
+  while true do
+    -- from.due is at most the first deadline: often nothing has to be read.
+    local at, r = from.due, nil
+    if next_open or waits and at < now + retry or at < now + reset then
+      next_open = next_open or opened(from)
+      r = next_open()
+      if not r then return retry, reset end
+      at = r[DEADLINE]
+    end
+    waits = waits and at < now + retry
+    if not waits and at >= now + reset then return retry, reset end
+    if waits and n == MANY_RETRY then return at - now, reset end
+    if not waits and n >= MANY_RESET then return retry, reset end
+    n = n + 1
+    if not s then
+      s = {}
+      for name, v in pairs(st.s) do
+        s[name] = v
+        if type(v) == 'table' then
+          s[name] = {}
+          for j = 1, #v do s[name][j] = v[j] end
+        end
+      end
+    end
+    local _, _, _, _, live = decide(s, p, PEEK, at, 0, 0, 0, 0)
+    if live > 0 then _, _, _, _, live = decide(s, p, RETURN, at, r[N], r[AT], 0, 0) end
+    reset = at + live - now
+    if waits then
+      local _, _, _, wait = decide(s, p, PEEK, at, want, 0, 0, 0)
+      retry = at + wait - now
+    end
+  end
+end
+
 -- answer decides one request. A request that changes nothing sees the state that a
 -- carry-over would make.
 local function answer(st, verb, n, x, open)
@@ -301,6 +383,8 @@ local function answer(st, verb, n, x, open)
   if x[8] and verb >= COMMIT then st = holder(st, x, open) end
   local code, granted, balance, retry, reset, delay, now = apply(st, verb, n, x)
   if st.migrated and verb >= COMMIT and code == 1 then st.dirty, st.reset = true, reset end
+  local from = old and x[6] ~= AFRESH and old or st
+  if from.due then retry, reset = await(st, from, code, verb == TAKE_UP_TO and 1 or n, retry, reset) end
   if old then st.s = before end
   return code, granted, balance, retry, reset, delay, now
 end
@@ -327,7 +411,7 @@ local function write(st, ttl)
   for id, r in pairs(st.reservations) do
     if r then
       call('HSET', h, id, format('[%d,%d,%d,%d,%d]', r[N], r[AT], r[DEADLINE], r[ACTUAL], r[HIGH]))
-      call('ZADD', d, micros(r[DEADLINE]), id)
+      call('ZADD', d, micros(r[ACTUAL] < 0 and r[DEADLINE] or -r[DEADLINE]), id)
     else
       over[#over + 1] = id
     end
@@ -343,4 +427,4 @@ local function write(st, ttl)
   end
 end
 
-return { rest = rest, use = use_reservations, expire = expire, carry = carry, answer = answer, copy = copy, write = write }
+return { rest = rest, use = use_reservations, expire = expire, carry = carry, answer = answer, await = await, copy = copy, write = write }

@@ -20,7 +20,8 @@ type Record struct {
 	At       int64
 	Deadline int64
 
-	prev, next uint32 // of the same state, as indexes plus one
+	prev, next  uint32 // of the same state, as indexes plus one
+	left, right uint32 // of the tree of its state while it is open, likewise
 }
 
 // A Name identifies a reservation, by the hash of its state and of its id.
@@ -34,6 +35,7 @@ type Queue struct {
 	heap  []uint32          // by deadline
 	byID  map[Name]uint32   // those that are not void
 	first map[uint64]uint32 // of each state, as an index plus one
+	open  map[uint64]uint32 // the root of the tree of each state, likewise
 }
 
 // Find returns the reservation of a name, or nil.
@@ -80,7 +82,7 @@ func (q *Queue) All() iter.Seq[*Record] {
 // Add adds a reservation whose name is not in the queue.
 func (q *Queue) Add(x Record) {
 	if q.byID == nil {
-		q.byID, q.first = map[Name]uint32{}, map[uint64]uint32{}
+		q.byID, q.first, q.open = map[Name]uint32{}, map[uint64]uint32{}, map[uint64]uint32{}
 	}
 	var i uint32
 	if last := len(q.empty) - 1; last >= 0 {
@@ -89,11 +91,14 @@ func (q *Queue) Add(x Record) {
 		i = uint32(len(q.list))
 		q.list = append(q.list, Record{})
 	}
-	x.prev, x.next = 0, q.first[x.State]
+	x.prev, x.next, x.left, x.right = 0, q.first[x.State], 0, 0
 	if x.next != 0 {
 		q.list[x.next-1].prev = i + 1
 	}
 	q.list[i], q.byID[x.Name], q.first[x.State] = x, i, i+1
+	if !x.Settled {
+		q.open[x.State] = q.insert(q.open[x.State], i+1)
+	}
 	q.push(i)
 }
 
@@ -106,6 +111,17 @@ func (q *Queue) Forget(state uint64) {
 		x.Void, x.prev, x.next = true, 0, 0
 	}
 	delete(q.first, state)
+	delete(q.open, state)
+}
+
+// Settle settles the reservation of a name, which must exist, at actual tokens.
+func (q *Queue) Settle(id Name, actual int64) {
+	i := q.byID[id]
+	x := &q.list[i]
+	if !x.Settled {
+		q.shut(i)
+	}
+	x.Settled, x.Actual = true, actual
 }
 
 // Pop removes the reservation with the earliest deadline, and returns it.
@@ -117,6 +133,9 @@ func (q *Queue) Pop() Record {
 	q.down(0)
 	x := q.list[i]
 	if !x.Void {
+		if !x.Settled {
+			q.shut(i)
+		}
 		q.unlink(&x)
 		delete(q.byID, x.Name)
 	}

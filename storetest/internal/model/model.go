@@ -160,6 +160,9 @@ func (m *Model) decide(r weir.Request, now int64) (weir.Decision, error) {
 		e = m.holder(e, r, now)
 	}
 	res, err := e.answer(r, now)
+	if err == nil && len(e.reservations) > 0 {
+		e.await(&res, r, now)
+	}
 	undo()
 	if readOnly(r) || err != nil { // that migrates nothing
 		mine.limit, mine.state = was.limit, was.state

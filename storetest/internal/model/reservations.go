@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/floodweir/weir"
@@ -37,6 +38,32 @@ func (e *entry) expire(now int64) {
 		delete(e.reservations, d.id)
 		if !d.settled && e.state.Until() > d.deadline { // a state as if never used has them already
 			e.state.Do(algo.Ask{Op: algo.Return, Now: d.deadline, N: d.n, At: d.at})
+		}
+	}
+}
+
+// await corrects the waits of a result for the reservations that return by themselves. On a
+// copy of e, it asks again at each deadline.
+func (e *entry) await(res *algo.Result, r weir.Request, now int64) {
+	var deadlines []int64
+	for _, h := range e.reservations {
+		deadlines = append(deadlines, h.deadline)
+	}
+	slices.Sort(deadlines)
+	ask := algo.Ask{Op: algo.Peek, N: r.N}
+	if r.Verb == weir.TakeUpTo {
+		ask.N = 1
+	}
+	c := &entry{limit: e.limit, state: e.state.Clone(), reservations: maps.Clone(e.reservations)}
+	waits := !res.OK && res.Retry != algo.Never
+	for _, at := range deadlines {
+		if waits = waits && at < now+res.Retry; !waits && at >= now+res.Reset {
+			return
+		}
+		c.expire(at)
+		res.Reset = max(at, c.state.Until()) - now
+		if ask.Now = at; waits {
+			res.Retry = at - now + c.state.Clone().Do(ask).Retry
 		}
 	}
 }
