@@ -18,6 +18,7 @@ REDIS     ?= 300000
 SOAK      ?= 60m
 SEEDS     ?= 1000
 SEED      ?=
+CELLS     ?= .
 
 # The modules of the workspace, as patterns. e2e starts servers, except in simulate: its
 # packages run in stages of their own. Evaluated only where they are used.
@@ -137,6 +138,11 @@ simulate: ## nodes over a model of Redis with faults, in virtual time: SEEDS=100
 .PHONY: traffic
 traffic: need ## real traffic: nginx behind the gateway, wrk in front, for TRAFFIC (60s) each; then a file that changes meanwhile
 	@cd e2e && WEIR_TRAFFIC=$(TRAFFIC) go test -count=1 -timeout=30m -v -run='^TestTraffic(Memory|Redis|Cluster)|^TestReloadUnderLoad' .
+
+.PHONY: load-table
+load-table: need ## 10 to 6,000 connections, paced or not, on memory, Redis and a Redis with pauses: cover/load.md (six minutes); CELLS=regexp chooses
+	@mkdir -p cover
+	@cd e2e && go test -count=1 -timeout=20m -v -run='^TestLoadTable$$' . -args -load.cells='$(CELLS)' -load.time=3s -load.table=$(CURDIR)/cover/load.md
 
 .PHONY: flashsale
 flashsale: need ## the flash sale at full counts: a million commands, kills, faults and load (more than an hour)
