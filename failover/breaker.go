@@ -47,6 +47,7 @@ type breaker struct {
 	unanswered     time.Duration // when the oldest call was sent that failed since the last reply
 	unansweredWall time.Time
 	pending        bool // unanswered is set
+	slow           bool // the last reply was late
 	window         [windowSlots]slot
 }
 
@@ -77,6 +78,7 @@ func (b *breaker) reply(now time.Duration) {
 // success ends a call with a reply within the deadline.
 func (b *breaker) success(c *call, now time.Duration) {
 	b.reply(now)
+	b.slow = false
 	b.slot(now).calls++
 	if b.probe == c {
 		b.close()

@@ -108,7 +108,9 @@ func (c *call) moved(queued bool) {
 // Replied implements [roundtrip.Observer].
 func (c *call) Replied() {
 	c.s.mu.Lock()
-	c.s.breaker.reply(c.s.clock.now())
+	now := c.s.clock.now()
+	c.s.breaker.reply(now)
+	c.s.breaker.slow = now-c.since >= c.s.c.Deadline
 	if !c.active || c.late {
 		c.s.lateReplies++
 	}

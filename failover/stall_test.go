@@ -418,3 +418,45 @@ func TestBusyProcess(t *testing.T) {
 		t.Errorf("delay of a goroutine that is due since a second: %v", d)
 	}
 }
+
+// TestQueueBehindSlowStore checks that the mode decides for requests that wait behind requests
+// to which the store replies late.
+func TestQueueBehindSlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &remote{latency: steady(60 * time.Millisecond)}
+		s := newStore(t, store, failover.Config{}, failover.Open())
+		s.Do(t.Context(), request) // late
+		<-time.After(20 * time.Millisecond)
+		store.queue = steady(time.Minute)
+		if d, err := s.Do(t.Context(), request); err != nil || d.Degraded != policy.Open {
+			t.Errorf("Do = %+v, %v, want the fallback's decision", d, err)
+		}
+		<-time.After(time.Minute)
+	})
+}
+
+// TestQueueBeforeStall checks a request that was queued just before the store stalls. It is
+// decided by the mode as those that were sent, and not rejected.
+func TestQueueBeforeStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &remote{latency: steady(time.Second)}
+		store.queue = func() time.Duration {
+			if store.calls.Load() == 1 {
+				return time.Minute // behind the second, which is sent after 5 ms
+			}
+			return 5 * time.Millisecond
+		}
+		s := newStore(t, store, failover.Config{}, failover.Open())
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				if d, err := s.Do(t.Context(), request); err != nil || d.Degraded != policy.Open {
+					t.Errorf("Do = %+v, %v, want the fallback's decision", d, err)
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		<-time.After(2 * time.Minute)
+	})
+}

@@ -41,7 +41,7 @@ func (s *Store) tick() {
 	}
 	s.expireCalls()
 	err := s.blame(s.errWait)
-	if n := s.gate.expire(time.Now().Add(-s.c.Deadline), err); n > 0 {
+	if n := s.gate.expire(time.Now().Add(-s.patience()), err); n > 0 {
 		s.count(err, queueWait, n)
 	}
 	if s.overloaded && time.Since(s.overloadedAt) >= overloadEnd {
@@ -72,8 +72,9 @@ func (s *Store) expireCalls() {
 		}
 	}
 	s.stateChanged()
+	patience := s.patience()
 	for c := s.calls.head.next; c != nil; c = c.next {
-		if c.cause == nil && c.queued && time.Since(c.began) >= s.c.Deadline {
+		if c.cause == nil && c.queued && time.Since(c.began) >= patience {
 			c.cause = s.blame(s.errWait)
 			s.count(c.cause, queueWait, 1)
 		}
@@ -83,10 +84,28 @@ func (s *Store) expireCalls() {
 	}
 }
 
+// patience returns how long a request may wait in this process. It is longer than the deadline
+// while the store may be late: whether it is decides between the mode and a rejection.
+func (s *Store) patience() time.Duration {
+	switch {
+	case s.breaker.quiet(s.clock.now()) >= s.c.Deadline:
+		return s.c.Deadline // it is late
+	case s.breaker.pending:
+		return 2 * s.c.Deadline
+	}
+	now := s.clock.now()
+	for c := s.calls.head.next; c != nil; c = c.next {
+		if c.cause == nil && !c.queued && now-c.since >= s.c.Deadline/2 {
+			return 2 * s.c.Deadline
+		}
+	}
+	return s.c.Deadline
+}
+
 // blame returns the error of a request that waited too long in this process. It is overload,
-// unless the store does not reply to the requests before it.
+// unless the store does not reply to the requests before it, or replied late.
 func (s *Store) blame(overload error) error {
-	if s.breaker.state != Up || s.breaker.quiet(s.clock.now()) >= s.c.Deadline {
+	if s.breaker.state != Up || s.breaker.slow || s.breaker.quiet(s.clock.now()) >= s.c.Deadline {
 		return s.errDeadline
 	}
 	return overload
