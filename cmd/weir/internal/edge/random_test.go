@@ -48,7 +48,7 @@ func (d dice) limits() []weir.Limit {
 func (d dice) config(name string) policy.Config {
 	c := policy.Config{
 		Name: name, Limits: d.limits(), Cost: d.Int64N(3), Mode: one(d, policy.Enforce, policy.Shadow, policy.Off), OnStoreError: one(d, policy.Open, policy.Closed),
-		Carry: one(d, weir.CarryProportional, weir.CarryReset),
+		Carry: one(d, weir.CarryUsage, weir.CarryReset),
 		Match: policy.Match{Methods: some(d, "GET", "post", "Brew"), Paths: some(d, "/", "/A/{x}", "/b/*"), Hosts: some(d, "a.example", "*.B.example", "[::1]")},
 	}
 	for _, text := range []string{"client.ip", "header:X", "path", "host", "method", "const:c", "query:q"} {
