@@ -310,17 +310,16 @@ local function opened(st)
     if r and r[ACTUAL] < 0 then own[#own + 1] = r end
   end
   table.sort(own, function(a, b) return a[DEADLINE] < b[DEADLINE] end)
-  local ids, stored, at, from, i = {}, {}, 0, st.wiped and -1 or 0, 1
+  local ids, at, from, i = {}, 0, st.wiped and -1 or 0, 1
   local function head()
     while from >= 0 do
       while at < #ids do
-        local v = st.reservations[ids[at + 1]] == nil and stored[at + 1]
+        local v = st.reservations[ids[at + 1]] == nil and call('HGET', KEYS[st.h], ids[at + 1])
         if v and v:find(',-1,', 1, true) then return cjson.decode(v) end
         at = at + 1
       end
       ids = call('ZRANGEBYSCORE', KEYS[st.h + 1], '(' .. micros(st.now), '+inf', 'LIMIT', from, CHUNK)
       at, from = 0, #ids > 0 and from + CHUNK or -1
-      if from > 0 then stored = call('HMGET', KEYS[st.h], unpack(ids)) end
     end
   end
   return function()
