@@ -180,6 +180,7 @@ func TestRedisWrongType(t *testing.T) {
 			{"number", "BADSTATE", []any{"SET", "weir:1:{number}:10/h+burst+20", "7"}},
 			{"object", "BADSTATE", []any{"SET", "weir:1:{object}:10/h+burst+20", `{"a":[1]}`}},
 			{"array", "BADSTATE", []any{"SET", "weir:1:{array}:10/h+burst+20", `["a","b"]`}},
+			{"rule", "BADSTATE", []any{"SET", "weir:1:{rule}:10/h+burst+20", `[5,5,5,"no_algorithm 1,2"]`}},
 		}
 		for _, p := range plant {
 			s.Do(t, p.command...)

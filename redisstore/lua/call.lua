@@ -75,14 +75,16 @@ local function rule_at(i)
   return r
 end
 
--- former returns the rule of a text that is stored with a state.
+-- former returns the rule of a text that is stored with a state; nil if it is none.
 local function former(text)
   local r = cache[text]
   if not r then
-    local name, numbers = string.match(text, '^(%S+) (%S+)')
+    local name, numbers = string.match(text, '^(%S+) ([%d,-]+)')
+    local fine, twin = pcall(file, name or '')
+    if not fine or not twin then return nil end
     local p = {}
-    for n in string.gmatch(numbers, '[^,]+') do p[#p + 1] = n + 0 end
-    r = { name = name, p = p, twin = file(name), refill = p[#p], text = text }
+    for n in string.gmatch(numbers, '[^,]+') do p[#p + 1] = tonumber(n) end
+    r = { name = name, p = p, twin = twin, refill = p[#p], text = text }
     p[#p] = nil
     cache[text] = r
   end
@@ -144,6 +146,7 @@ local function open(key, rule, reservations)
     local text = s[c]
     if type(text) == 'string' then
       if text ~= r.text then was = former(text) end
+      if not was then return nil, BAD_STATE end
       s[c], c = nil, c - 1
     end
     last, s[c] = s[c], nil
