@@ -68,6 +68,7 @@ var layout = map[string]row{
 	"storetest/internal/*": {layer: 2}, // the slow model that stores are compared with
 
 	"failover":  {layer: 3},
+	"denycache": {layer: 3}, // denials of a store, repeated
 	"enforce":   {layer: 3}, // policies and a store, for every interface
 	"storetest": {layer: 3},
 

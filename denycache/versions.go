@@ -1,0 +1,95 @@
+package denycache
+
+import (
+	"hash/maphash"
+	"sync/atomic"
+
+	"github.com/floodweir/weir"
+)
+
+// versions are the versions of states, by a hash of the state: the low half of a word counts
+// requests that may shorten the wait of a denied key. States with the same hash share a word;
+// that costs calls of the store, and nothing else. The high half is the limit of the last
+// request, for states that several limits share (weir.Limit.Named).
+type versions [1 << 13]atomic.Uint64
+
+// A version is the version of a state at some time.
+type version struct {
+	at    uint32 // index in versions
+	value uint64
+	moved bool // the request changes the limit of the state
+}
+
+// current reports whether no state changed since its version was read.
+func (s *Store) current(seen []version) bool {
+	for i := range seen {
+		if s.versions[seen[i].at].Load() != seen[i].value {
+			return false
+		}
+	}
+	return true
+}
+
+// state returns the index of the version of a state.
+func (s *Store) state(key string, l weir.Limit) uint32 {
+	return uint32(mix(maphash.String(s.seed, key)^l.Spec().StateID) % uint64(len(s.versions)))
+}
+
+// read returns the versions of the states of rs before a call of the store.
+func (s *Store) read(rs []weir.Request) []version {
+	seen := make([]version, len(rs))
+	for i := range rs {
+		v := &seen[i]
+		v.at = s.state(rs[i].Key, rs[i].Limit)
+		word := &s.versions[v.at]
+		v.value = word.Load()
+		spec := rs[i].Limit.Spec()
+		for spec.Named && uint32(v.value>>32) != uint32(spec.ID) {
+			next := spec.ID<<32 | uint64(uint32(v.value)+1)
+			if word.CompareAndSwap(v.value, next) {
+				v.value, v.moved = next, true
+				break
+			}
+			v.value = word.Load()
+		}
+	}
+	return seen
+}
+
+// written records a call of the store, and returns the versions after it. A version that
+// another request changed meanwhile is not current.
+func (s *Store) written(rs []weir.Request, seen []version, ok bool, err error) []version {
+	for i := range seen {
+		v := &seen[i]
+		if ok || err != nil || v.moved {
+			if next := s.versions[v.at].Add(1); next == v.value+1 {
+				v.value = next
+			}
+		}
+		s.carriedOver(&rs[i])
+	}
+	return seen
+}
+
+// changed records a call of the store with requests that are not repeatable.
+func (s *Store) changed(rs []weir.Request, ok bool, err error) {
+	for i := range rs {
+		r := &rs[i]
+		deniable := len(rs) > 1 || r.Verb <= weir.TakeUpTo || r.Verb == weir.Reserve
+		if r.Verb == weir.Peek || deniable && !ok && err == nil && !r.Limit.Spec().Named {
+			continue
+		}
+		s.versions[s.state(r.Key, r.Limit)].Add(1)
+		s.carriedOver(r)
+	}
+}
+
+// carriedOver records that a request may have moved the states of former limits.
+func (s *Store) carriedOver(r *weir.Request) {
+	own := r.Limit.Spec().StateID
+	for _, l := range r.From {
+		if l.Spec().StateID != own {
+			s.versions[s.state(r.Key, l)].Add(1)
+		}
+	}
+}
