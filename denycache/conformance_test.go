@@ -100,7 +100,7 @@ func open(tb testing.TB, store weir.Store, c denycache.Config) *denycache.Store 
 	return cache
 }
 
-// limits are those of TestProcesses.
+// TestProcesses uses these limits.
 var limits = []weir.Limit{
 	weir.MustLimit("5/s burst 8"),
 	weir.MustLimit("3/10s fixed_window"),
@@ -142,11 +142,10 @@ func TestProcesses(t *testing.T) {
 			caches[i] = open(t, mem, denycache.Config{MaxAge: maxAge})
 			caches[i].SetClock(func() time.Duration { return time.Duration(now) * time.Microsecond })
 		}
-		// The last time at which each process did so, by key; the last one is the store, which
-		// returns reservations.
-		gave, used := map[string][processes + 1]int64{}, map[string][processes + 1]int64{}
+		// The last time at which each process did so, by key.
+		gave, used := map[string][processes]int64{}, map[string][processes]int64{}
 		// others returns whether another process did so in the last MaxAge.
-		others := func(m map[string][processes + 1]int64, key string, p int) bool {
+		others := func(m map[string][processes]int64, key string, p int) bool {
 			for q, at := range m[key] {
 				if q != p && at != 0 && now-at < maxAge.Microseconds() {
 					return true
@@ -154,7 +153,7 @@ func TestProcesses(t *testing.T) {
 			}
 			return false
 		}
-		note := func(key string, p int, at int64, ms ...map[string][processes + 1]int64) {
+		note := func(key string, p int, at int64, ms ...map[string][processes]int64) {
 			for _, m := range ms {
 				all := m[key]
 				all[p] = max(all[p], at)
@@ -180,9 +179,6 @@ func TestProcesses(t *testing.T) {
 				switch {
 				case r.Verb > weir.TakeUpTo:
 					note(key, p, now, gave, used)
-					if r.Verb == weir.Reserve {
-						note(key, processes, now+r.TTL.Microseconds(), gave, used)
-					}
 				case err != nil:
 					t.Fatal(err)
 				case r.Limit.Name() != "": // it may have changed the limit of the key

@@ -13,16 +13,16 @@
 // ResetAfter and At are those of the moment of the repetition. Remaining and Debt are those
 // of the repeated decision, and so are the decisions of a denied batch that are OK.
 //
-// Every other request calls the store: Peek, Reserve (its ID may be reserved already), a
-// request of 0 tokens, and a request that is denied by a concurrency limit, because a slot
-// can be returned at any time. Decisions without the store (Degraded) are not repeated.
+// Every other request calls the store: Peek, a request of 0 tokens, and Reserve, whose ID may
+// be reserved already. So does a request that a concurrency limit denies, because a slot can
+// be returned at any time. Decisions without the store (Degraded) are not repeated.
 //
 // # Guarantees
 //
 // The cache never admits. In virtual time, tests compare each repeated denial with the store.
 //
-// A request of this process that may shorten the wait of a denied key ends the repetition of
-// its denials: Return, Reset, Commit, Cancel, Charge, an admission, a call without a reply, and
+// A request of this process that changes a denied key ends the repetition of its denials. Such
+// requests are Return, Reset, Commit, Cancel, Charge, an admission, a call without a reply, and
 // a change of the limit. Requests of other processes do not. After one of those, a denial is
 // repeated for at most Config.MaxAge. The same applies if the clock of the store jumps, or if
 // the store executes a request after its caller got an error.

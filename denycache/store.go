@@ -18,8 +18,8 @@ type Config struct {
 	// rounded up to a power of two. A denial takes about 500 bytes and its key.
 	MaxKeys int
 
-	// MaxAge bounds the time for which a denial is repeated, and with it the effect of a
-	// Return or a Reset by another process; DefaultMaxAge if zero, at most a minute.
+	// MaxAge bounds the time for which a denial is repeated. So a Return or a Reset by another
+	// process takes effect within MaxAge; DefaultMaxAge if zero, at most a minute.
 	MaxAge time.Duration
 }
 

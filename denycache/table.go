@@ -121,8 +121,8 @@ func (t table) find(h uint64, rs []weir.Request) *entry {
 	return nil
 }
 
-// insert stores e in an empty slot, or in place of an entry of the same call or of
-// the one that ends first: those that have ended are replaced first.
+// insert stores e in place of the entry of the same call, or in an empty slot. Otherwise it
+// replaces the entry that ends first, which may have ended.
 func (t table) insert(e *entry) {
 	set := t.set(e.hash)
 	at, ends := 0, time.Duration(1<<63-1)

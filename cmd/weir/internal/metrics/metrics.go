@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/denycache"
 	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/memstore"
 )
@@ -54,6 +55,7 @@ type Metrics struct {
 	descriptors  descriptors
 	memory       collector[memstore.Stats]
 	failover     collector[failover.Stats]
+	denials      collector[denycache.Stats]
 
 	policyOverflow prometheus.Counter
 }
@@ -110,7 +112,8 @@ func New(c Config) *Metrics {
 	build.WithLabelValues(label(c.Version), runtime.Version()).Set(1)
 	m.memory.metrics, m.memory.hide = memoryMetrics(), true
 	m.failover.metrics, m.failover.none = failoverMetrics(), failover.Stats{State: failover.Up}
-	m.registry.MustRegister(m.policyVersions, build, &m.memory, &m.failover,
+	m.denials.metrics = denyCacheMetrics()
+	m.registry.MustRegister(m.policyVersions, build, &m.memory, &m.failover, &m.denials,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
 	m.interfaces.Store(&map[string]*interfaceCounters{})
@@ -176,6 +179,9 @@ func (m *Metrics) Memory(stats func() memstore.Stats) { m.memory.set(stats) }
 
 // Failover sets the source of the metrics of the Redis store; nil for none.
 func (m *Metrics) Failover(stats func() failover.Stats) { m.failover.set(stats) }
+
+// DenyCache sets the source of the metrics of repeated denials; nil for none.
+func (m *Metrics) DenyCache(stats func() denycache.Stats) { m.denials.set(stats) }
 
 // Store returns next with metrics of its duration and errors. A failover.Store reports them
 // by StoreCalls.

@@ -23,6 +23,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/denycache"
 	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
@@ -199,6 +200,7 @@ func TestStats(t *testing.T) {
 			QueueFull: 5, QueueWait: 6, Scheduling: 7, SchedulingDelay: 1500 * time.Millisecond,
 		}
 	})
+	m.DenyCache(func() denycache.Stats { return denycache.Stats{Repeated: 8, Keys: 9} })
 	m.Misconfigured(true)
 	if _, err := store.Do(context.Background(), weir.Request{Key: "k", Limit: weir.MustLimit("1/h"), N: 1}); err != nil {
 		t.Fatal(err)
@@ -211,6 +213,7 @@ func TestStats(t *testing.T) {
 	for name, want := range map[string]float64{
 		"weir_store_breaker_open": 1, "weir_store_calls_in_progress": 1, "weir_store_calls_waiting": 2, "weir_store_undecided_total": 3,
 		"weir_store_late_replies_total": 4, "weir_overloaded": 1, "weir_scheduling_delay_seconds_total": 1.5,
+		"weir_denials_repeated_total": 8, "weir_denials_cached": 9,
 	} {
 		wantValue(t, got, want, name)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/floodweir/weir/denycache"
 	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/memstore"
 )
@@ -118,4 +119,13 @@ func failoverMetrics() []statistic[failover.Stats] {
 		})
 	}
 	return all
+}
+
+func denyCacheMetrics() []statistic[denycache.Stats] {
+	return []statistic[denycache.Stats]{
+		{desc("weir_denials_repeated_total", "Denials that this process repeated without a call of the Redis store, because their RetryAfter had not passed."),
+			prometheus.CounterValue, func(s denycache.Stats) float64 { return float64(s.Repeated) }},
+		{desc("weir_denials_cached", "Denials in the cache of this process, also those that have ended."),
+			prometheus.GaugeValue, func(s denycache.Stats) float64 { return float64(s.Keys) }},
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
 	"github.com/floodweir/weir/cmd/weir/internal/redisconn"
+	"github.com/floodweir/weir/denycache"
 	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
@@ -54,11 +55,11 @@ func openMemory(snapshot string, log *slog.Logger) (*memstore.Store, func(), err
 // stores are the stores of the program.
 type stores struct {
 	name  string          // without a password
-	main  weir.Store      // decides; with metrics, and a deadline if it is a Redis
+	main  weir.Store      // decides; with metrics, and a deadline and repeated denials if it is a Redis
 	redis *redisconn.Conn // nil: the store is in memory
 	local weir.Store      // this process's part of each limit, for on_store_error: local
 
-	breaker *failover.Store // main, if it is a Redis; else nil
+	breaker *failover.Store // below main, if it is a Redis; else nil
 	stops   []func()        // in the order of starts
 }
 
@@ -98,8 +99,8 @@ func (s *stores) open(ctx context.Context, c *config.Config, m *metrics.Metrics,
 	return r, nil
 }
 
-// build adds metrics to raw, a deadline and a circuit breaker if it is a Redis, and opens
-// the store for local decisions.
+// build adds metrics to raw and, if it is a Redis, a deadline, a circuit breaker and a cache of
+// denials. It also opens the store for local decisions.
 func (s *stores) build(raw weir.Store, c *config.Config, m *metrics.Metrics, log *slog.Logger) error {
 	shares, stop, err := openMemory("", log)
 	if err != nil {
@@ -118,8 +119,13 @@ func (s *stores) build(raw weir.Store, c *config.Config, m *metrics.Metrics, log
 		return err
 	}
 	m.Failover(s.breaker.Stats)
-	s.main = s.breaker
 	s.stops = append(s.stops, func() { s.breaker.Close() })
+	denials, err := denycache.New(s.breaker, denycache.Config{})
+	if err != nil {
+		return err
+	}
+	m.DenyCache(denials.Stats)
+	s.main = denials
 	return nil
 }
 
@@ -161,7 +167,7 @@ func (s *stores) withFallback(mode policy.FailMode) weir.Store {
 	if fallback == nil || s.breaker == nil {
 		return s.main
 	}
-	return failover.WithFallback(s.breaker, fallback)
+	return failover.WithFallback(s.main, fallback)
 }
 
 // conn returns the connection to the Redis, or nil while there is none.
