@@ -176,6 +176,15 @@ func (e *Enforcer) undecided(p *Admission, charges []policy.Charge, err error, l
 	return Admitted, err
 }
 
+// RetryAfter returns the retry delay of a request without a decision, whose error is err. It is
+// that of a weir.OverloadError, and otherwise a second.
+func RetryAfter(err error) time.Duration {
+	if e := (*weir.OverloadError)(nil); errors.As(err, &e) && e.RetryAfter > 0 {
+		return e.RetryAfter
+	}
+	return time.Second
+}
+
 // observe reports the outcome of charges that were decided together.
 func (e *Enforcer) observe(p *Admission, charges []policy.Charge, outcome Outcome, err error) {
 	if e.c.Observe == nil {

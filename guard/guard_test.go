@@ -203,6 +203,23 @@ func TestQueue(t *testing.T) {
 	})
 }
 
+// TestOverload checks that a call that this process is too busy to decide is refused in every
+// mode, and that its error has the RetryAfter.
+func TestOverload(t *testing.T) {
+	busy := fmt.Errorf("store: %w", &weir.OverloadError{Reason: "busy", RetryAfter: time.Second})
+	for _, mode := range []policy.FailMode{policy.Open, policy.Closed, policy.Local} {
+		for _, answered := range []bool{false, true} {
+			r := registry(t, guard.Config{Store: &broken{down: busy}, Functions: functions(rule(t, policy.Config{Name: "f", Limits: limits("1/h"), OnStoreError: mode}))})
+			g := r.MustGuard(guard.Resource{Name: "f", Limits: limits("1/h"), HandlesStoreError: answered})
+			_, err := g.Enter(t.Context(), "")
+			var overload *weir.OverloadError
+			if !errors.Is(err, weir.ErrOverloaded) || !errors.As(err, &overload) || overload.RetryAfter != time.Second || guard.FailsOpen(err) || errors.Is(err, guard.ErrDenied) {
+				t.Errorf("%s, %v: %v, fails open %v, want ErrOverloaded after a second", mode, answered, err, guard.FailsOpen(err))
+			}
+		}
+	}
+}
+
 // TestStoreErrors checks on_store_error of rules, and that error handlers run first.
 func TestStoreErrors(t *testing.T) {
 	for _, tc := range []struct {

@@ -17,9 +17,6 @@ const (
 		`"title":"Request cannot be satisfied as assigned quota has been exceeded","status":`
 	reducedCapacity = `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",` +
 		`"title":"Request cannot be satisfied due to temporary server capacity constraints","status":503}` + "\n"
-
-	// retryUndecided is the retry delay after the store made no decision.
-	retryUndecided = time.Second
 )
 
 // Items appends the decisions of the enforced policies about a request to items. It also returns
@@ -97,8 +94,8 @@ func problem(status int, items []Item) []byte {
 }
 
 // refuse responds to a request without a decision, or whose client disconnected.
-func (m *Middleware) refuse(w http.ResponseWriter) {
-	m.respond(w, http.StatusServiceUnavailable, problemType, []byte(reducedCapacity), retryUndecided)
+func (m *Middleware) refuse(w http.ResponseWriter, err error) {
+	m.respond(w, http.StatusServiceUnavailable, problemType, []byte(reducedCapacity), enforce.RetryAfter(err))
 }
 
 func (m *Middleware) respond(w http.ResponseWriter, status int, contentType string, body []byte, retry time.Duration) {

@@ -141,7 +141,7 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (admitted boo
 	case outcome == enforce.Denied:
 		m.deny(w, in)
 	case outcome == enforce.FailedClosed:
-		m.refuse(w)
+		m.refuse(w, in.admission.Err())
 	case in.admission.NeedsExit():
 		held = in
 	}

@@ -206,6 +206,19 @@ func TestStoreErrors(t *testing.T) {
 	}
 }
 
+// TestOverload checks that a request that this process is too busy to decide is refused in every
+// mode, with the RetryAfter of the error.
+func TestOverload(t *testing.T) {
+	busy := fmt.Errorf("store: %w", &weir.OverloadError{Reason: "busy", RetryAfter: 2500 * time.Millisecond})
+	for _, mode := range []policy.FailMode{policy.Open, policy.Closed, policy.Local} {
+		h := wrap(t, fakestore.Failing(busy), set(t, policy.Config{Name: "p", Limits: limits("9/s"), OnStoreError: mode}), httplimit.Config{})
+		w := get(h, "/", peer)
+		if w.Code != 503 || w.Header().Get("Retry-After") != "3" || !strings.Contains(w.Body.String(), "temporary-reduced-capacity") {
+			t.Errorf("%s: %d, Retry-After %q, %s, want 503, 3 and a problem", mode, w.Code, w.Header().Get("Retry-After"), w.Body)
+		}
+	}
+}
+
 // TestCanceledRequestIsNotServed checks that a client that disconnects while a slow store is asked
 // is not served.
 func TestCanceledRequestIsNotServed(t *testing.T) {

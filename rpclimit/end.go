@@ -17,8 +17,6 @@ const (
 	retryAfter = "Retry-After"
 	pushback   = "Grpc-Retry-Pushback-Ms"
 
-	// retryUndecided is the retry delay after the store made no decision.
-	retryUndecided = time.Second
 	// maxPushback is the longest delay after which a gRPC client retries by itself.
 	maxPushback = time.Minute
 )
@@ -40,7 +38,11 @@ func Refuse(ctx context.Context, p *enforce.Admission, jitter time.Duration) End
 		if ctx.Err() != nil {
 			return canceled(ctx)
 		}
-		return end(Unavailable, "rate limit store unavailable", retryUndecided)
+		text := "rate limit store unavailable"
+		if errors.Is(p.Err(), weir.ErrOverloaded) {
+			text = "rate limiter overloaded"
+		}
+		return end(Unavailable, text, enforce.RetryAfter(p.Err()))
 	}
 	retry := p.Decision().RetryAfter
 	if jitter > 0 && retry < weir.Never-jitter {

@@ -121,6 +121,8 @@ func TestRefuse(t *testing.T) {
 			"rate limit store unavailable: retry after 1s", http.Header{"Retry-After": {"1"}, "Grpc-Retry-Pushback-Ms": {"1000"}}},
 		{"without push", t.Context(), broken{}, "1/s", 1, false, rpclimit.Unavailable,
 			"rate limit store unavailable: retry after 1s", http.Header{"Retry-After": {"1"}}},
+		{"overloaded", t.Context(), fakestore.Failing(&weir.OverloadError{Reason: "busy", RetryAfter: 2500 * time.Millisecond}), "1/s", 1, true, rpclimit.Unavailable,
+			"rate limiter overloaded: retry after 2.5s", http.Header{"Retry-After": {"3"}, "Grpc-Retry-Pushback-Ms": {"2500"}}},
 		{"gone", gone, broken{}, "1/s", 1, true, rpclimit.Canceled, "context canceled", http.Header{}},
 	} {
 		calls, messages, err := rpclimit.NewEnforcers(c.store, one(t, policy.Config{Limits: []weir.Limit{weir.MustLimit(c.limit)}, OnStoreError: policy.Closed}), rpclimit.ServerConfig{})

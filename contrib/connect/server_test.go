@@ -158,6 +158,20 @@ func TestShadow(t *testing.T) {
 	}
 }
 
+// TestOverload checks that a call that this process is too busy to decide is refused in every
+// mode, with the RetryAfter of the error.
+func TestOverload(t *testing.T) {
+	busy := fakestore.Failing(fmt.Errorf("secret address: %w", &weir.OverloadError{Reason: "busy", RetryAfter: 2500 * time.Millisecond}))
+	for _, mode := range []policy.FailMode{policy.Open, policy.Closed, policy.Local} {
+		c := serve(t, echo{}, behind(server(t, busy, set(t, policy.Config{Limits: limits("1/h"), OnStoreError: mode}), weirconnect.Config{})))
+		_, err := c.say(t.Context())
+		retry, _, meta := details(err)
+		if code(err) != connect.CodeUnavailable || strings.Contains(err.Error(), "secret") || retry.GetRetryDelay().AsDuration() != 2500*time.Millisecond || meta.Get("Retry-After") != "3" {
+			t.Errorf("%s: %v, %v, %v, want UNAVAILABLE and 2.5 s", mode, err, retry, meta)
+		}
+	}
+}
+
 // TestStoreError checks OnStoreError of policies, for unary and streaming calls.
 func TestStoreError(t *testing.T) {
 	broken := fakestore.Store{One: func(context.Context, weir.Request) (weir.Decision, error) {

@@ -189,6 +189,21 @@ func TestShadow(t *testing.T) {
 	}
 }
 
+// TestOverload checks that a call that this process is too busy to decide is refused in every
+// mode, with the RetryAfter of the error.
+func TestOverload(t *testing.T) {
+	busy := fakestore.Failing(fmt.Errorf("secret address: %w", &weir.OverloadError{Reason: "busy", RetryAfter: 2500 * time.Millisecond}))
+	for _, mode := range []policy.FailMode{policy.Open, policy.Closed, policy.Local} {
+		cc := serve(t, server(t, busy, set(t, policy.Config{Limits: limits("1/h"), OnStoreError: mode}), weirgrpc.Config{}), echo{})
+		var trailer metadata.MD
+		err := say(t.Context(), cc, grpc.Trailer(&trailer))
+		retry, _ := details(err)
+		if status.Code(err) != codes.Unavailable || strings.Contains(err.Error(), "secret") || retry.GetRetryDelay().AsDuration() != 2500*time.Millisecond || !slices.Equal(trailer.Get("retry-after"), []string{"3"}) {
+			t.Errorf("%s: %v, %v, %v, want UNAVAILABLE and 2.5 s", mode, err, retry, trailer)
+		}
+	}
+}
+
 // TestStoreError checks OnStoreError of policies, for unary and streaming calls.
 func TestStoreError(t *testing.T) {
 	broken := fakestore.Store{One: func(context.Context, weir.Request) (weir.Decision, error) {

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/forwardauth"
@@ -116,6 +117,9 @@ func TestAnswers(t *testing.T) {
 // status that the proxy requests.
 func TestDenied(t *testing.T) {
 	gone := storeFunc(func(weir.Request) (weir.Decision, error) { return weir.Decision{}, weir.ErrUnavailable })
+	busy := storeFunc(func(weir.Request) (weir.Decision, error) {
+		return weir.Decision{}, &weir.OverloadError{Reason: "busy", RetryAfter: 2500 * time.Millisecond}
+	})
 	for _, test := range []struct {
 		name             string
 		store            weir.Store
@@ -138,6 +142,8 @@ func TestDenied(t *testing.T) {
 		{"redirect for nginx", nil, policy.OnDenied{Redirect: "/queue"}, "", "?denied=403", 403, "303", "/queue"},
 		{"store gone, closed", gone, policy.OnDenied{}, policy.Closed, "", 503, "", ""},
 		{"store gone, closed, for nginx", gone, policy.OnDenied{}, policy.Closed, "?denied=403", 403, "503", ""},
+		{"overloaded, open", busy, policy.OnDenied{}, policy.Open, "", 503, "", ""},
+		{"overloaded, open, for nginx", busy, policy.OnDenied{}, policy.Open, "?denied=403", 403, "503", ""},
 		{"store gone, open", gone, policy.OnDenied{}, policy.Open, "?denied=403", 200, "", ""},
 	} {
 		c := perClient("1/h")
@@ -153,6 +159,12 @@ func TestDenied(t *testing.T) {
 		}
 		if (test.status == 200 || test.location != "") != (w.Header().Get("Retry-After") == "") {
 			t.Errorf("%s: Retry-After = %q", test.name, w.Header().Get("Retry-After"))
+		}
+		if got := w.Header().Get("Retry-After"); strings.HasPrefix(test.name, "overloaded") {
+			if got != "3" {
+				t.Errorf("%s: Retry-After = %q, want 3", test.name, got)
+			}
+			continue
 		}
 		// nginx reads no body of a refusal, and closes the connection for one.
 		if bare := test.status != 200 && test.query != "" && test.stands != ""; bare && (w.Body.Len() != 0 || w.Header().Get("Content-Length") != "0" || w.Header().Get("Content-Type") != "") {

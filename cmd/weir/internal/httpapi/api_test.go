@@ -346,6 +346,18 @@ func TestStoreUnavailable(t *testing.T) {
 	}
 }
 
+// TestOverload checks the response to a request that this process is too busy to decide.
+func TestOverload(t *testing.T) {
+	busy := storeFunc(func(weir.Request) (weir.Decision, error) {
+		return weir.Decision{}, fmt.Errorf("store: %w", &weir.OverloadError{Reason: "busy", RetryAfter: 2500 * time.Millisecond})
+	})
+	a := api(t, httpapi.Config{Store: busy})
+	w := ask(a, "POST", "/v1/take", `{"key":"k","limit":"1/s"}`)
+	if w.Code != 503 || w.Header().Get("Retry-After") != "3" || !strings.Contains(w.Body.String(), "overloaded") {
+		t.Errorf("take = %d, Retry-After %q, %s, want 503, 3 and the reason", w.Code, w.Header().Get("Retry-After"), w.Body)
+	}
+}
+
 // TestStoreUnavailableLog checks that the log has one line per second, however many
 // requests fail.
 func TestStoreUnavailableLog(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/problem"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/internal/bounds"
 )
 
@@ -164,7 +165,11 @@ func (a *API) writeError(w http.ResponseWriter, r *http.Request, in batch, err e
 			}
 			a.log.LogAttrs(r.Context(), slog.LevelError, "no decision", slog.String("verb", verb), slog.Any("error", err))
 		}
-		w.Header().Set("Retry-After", "1")
-		problem.Write(w, problem.Problem{Status: http.StatusServiceUnavailable, Detail: "store unavailable: no decision"})
+		detail := "store unavailable: no decision"
+		if errors.Is(err, weir.ErrOverloaded) {
+			detail = "overloaded: no decision"
+		}
+		problem.SetRetryAfter(w.Header(), enforce.RetryAfter(err))
+		problem.Write(w, problem.Problem{Status: http.StatusServiceUnavailable, Detail: detail})
 	}
 }

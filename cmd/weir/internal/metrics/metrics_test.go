@@ -22,8 +22,8 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
-	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/denycache"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"

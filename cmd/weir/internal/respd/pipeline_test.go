@@ -99,6 +99,7 @@ func TestStoreErrors(t *testing.T) {
 		{fmt.Errorf("secret: %w", weir.ErrUnavailable), "-Cell error: Store error: The store is unavailable"},
 		{fmt.Errorf("secret: %w", weir.ErrFull), "-Cell error: Store error: The store is full"},
 		{fmt.Errorf("secret: %w", weir.ErrInvalid), "-Cell error: Store error: The request is not valid"},
+		{&weir.OverloadError{Reason: "secret", RetryAfter: 3 * time.Second}, "-Cell error: Store error: The server is overloaded, retry after 3s"},
 		{errors.New("secret"), "-Cell error: Store error: The store is unavailable"},
 	} {
 		err.Store(fmt.Errorf("%w", test.err))

@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/redcon"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
 )
 
 // A cellError is an error with the text of redis-cell, without an error code.
@@ -150,6 +151,8 @@ func (s *Server) storeError(a *throttleCall) {
 		a.err = cellError("The request is not valid")
 	case errors.Is(err, weir.ErrFull):
 		a.err = cellError("The store is full")
+	case errors.Is(err, weir.ErrOverloaded):
+		a.err = cellError("The server is overloaded, retry after " + enforce.RetryAfter(err).String())
 	default:
 		a.err = cellError("The store is unavailable")
 	}

@@ -7,7 +7,9 @@ import (
 	"net/http"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/problem"
+	"github.com/floodweir/weir/enforce"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -47,6 +49,10 @@ func (s *Server) JSON() http.Handler {
 			to := http.StatusInternalServerError
 			if reason.Code() == codes.InvalidArgument {
 				to = http.StatusBadRequest
+			}
+			if errors.Is(err, weir.ErrOverloaded) {
+				problem.SetRetryAfter(w.Header(), enforce.RetryAfter(err))
+				to = http.StatusServiceUnavailable
 			}
 			http.Error(w, reason.Message(), to)
 			return

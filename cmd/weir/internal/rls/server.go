@@ -5,15 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/problem"
 	"github.com/floodweir/weir/cmd/weir/internal/ratelimit"
+	"github.com/floodweir/weir/enforce"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	grpcmetadata "google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 )
 
@@ -151,12 +155,26 @@ func (s *Server) ShouldRateLimit(ctx context.Context, r *pb.RateLimitRequest) (*
 	if err := s.decide(ctx, d); err != nil {
 		err = fmt.Errorf("rls: domain %q: %w", r.GetDomain(), err)
 		s.failed(ctx, d, err)
+		if errors.Is(err, weir.ErrOverloaded) {
+			h := http.Header{}
+			problem.SetRetryAfter(h, enforce.RetryAfter(err))
+			_ = grpc.SetTrailer(ctx, grpcmetadata.Pairs("retry-after", h.Get("Retry-After"))) // fails at /json
+		}
 		return nil, failure(ctx, err)
 	}
 	answer := s.answer(r, d)
 	s.observe(d)
 	return answer, nil
 }
+
+// An overloadError is the error of a request that this process is too busy to decide.
+type overloadError struct{ error }
+
+// GRPCStatus returns the status that the gRPC server sends.
+func (e overloadError) GRPCStatus() *status.Status { return status.New(codes.Unavailable, e.Error()) }
+
+// Unwrap returns the error of the store.
+func (e overloadError) Unwrap() error { return e.error }
 
 // failure returns the error of a request without a decision.
 func failure(ctx context.Context, err error) error {
@@ -165,6 +183,8 @@ func failure(ctx context.Context, err error) error {
 		return status.FromContextError(ctx.Err()).Err()
 	case errors.Is(err, weir.ErrInvalid):
 		return status.Error(codes.InvalidArgument, err.Error())
+	case errors.Is(err, weir.ErrOverloaded):
+		return overloadError{err}
 	}
 	return status.Error(codes.Unavailable, err.Error())
 }

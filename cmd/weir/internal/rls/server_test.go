@@ -132,6 +132,7 @@ func TestStoreErrors(t *testing.T) {
 	}{
 		{"unavailable", t.Context(), weir.ErrUnavailable, false, codes.Unavailable, 1},
 		{"full", t.Context(), weir.ErrFull, false, codes.Unavailable, 1},
+		{"overloaded", t.Context(), &weir.OverloadError{Reason: "busy"}, false, codes.Unavailable, 1},
 		{"unknown", t.Context(), errors.New("other"), false, codes.Unavailable, 1},
 		{"invalid", t.Context(), weir.ErrInvalid, false, codes.InvalidArgument, 1},
 		{"the caller is gone", gone, context.Canceled, false, codes.Canceled, 0},
@@ -456,6 +457,9 @@ func TestJSON(t *testing.T) {
 	broken := newServer(t, rls.Config{Store: fake{doAll: func(context.Context, []weir.Request, []weir.Decision) (bool, error) {
 		return false, weir.ErrUnavailable
 	}}})
+	busy := newServer(t, rls.Config{Store: fake{doAll: func(context.Context, []weir.Request, []weir.Decision) (bool, error) {
+		return false, &weir.OverloadError{Reason: "busy", RetryAfter: 3 * time.Second}
+	}}})
 	for _, test := range []struct {
 		name, method, body string
 		s                  *rls.Server
@@ -478,6 +482,7 @@ func TestJSON(t *testing.T) {
 		{"deep", "POST", `{"domain": ` + strings.Repeat("[", 100_000), s, 400, ""},
 		{"too large", "POST", `{"domain": "` + strings.Repeat("x", rls.MaxMessage), s, 413, "1 MiB"},
 		{"another method", "GET", ``, s, 405, "POST"},
+		{"overloaded", "POST", `{"domain": "d", "descriptors": [{"entries": [{"key": "user", "value": "a"}]}]}`, busy, 503, "busy"},
 		{"the store is gone", "POST", `{"domain": "d", "descriptors": [{"entries": [{"key": "user", "value": "a"}]}]}`, broken, 500, "unavailable"},
 	} {
 		server := httptest.NewServer(test.s.JSON())
@@ -496,6 +501,9 @@ func TestJSON(t *testing.T) {
 		text := strings.ReplaceAll(string(body), " ", "")
 		if err != nil || got.StatusCode != test.status || !strings.Contains(text, strings.ReplaceAll(test.want, " ", "")) {
 			t.Errorf("%s: status %d, %v, want %d and %s in\n%.300s", test.name, got.StatusCode, err, test.status, test.want, body)
+		}
+		if retry := got.Header.Get("Retry-After"); (retry == "3") != (test.s == busy) {
+			t.Errorf("%s: Retry-After %q", test.name, retry)
 		}
 		if kind := got.Header.Get("Content-Type"); slices.Contains([]int{200, 429}, test.status) != (kind == "application/json") {
 			t.Errorf("%s: Content-Type %s", test.name, kind)
