@@ -164,7 +164,7 @@ func TestCountByStatus(t *testing.T) {
 }
 
 // TestGuessing checks that as many failures as the limit are admitted. Successes do not count;
-// a failure is reserved while a request runs.
+// a failure is reserved while a request runs, for at most 10 minutes.
 func TestGuessing(t *testing.T) {
 	store := fakestore.Memory(t)
 	h := serving(t, store, set(t, policy.Config{Name: "p", Limits: limits("3/h"), Count: policy.CountFailures}), httplimit.Config{}, status)
@@ -173,12 +173,12 @@ func TestGuessing(t *testing.T) {
 		status int
 		fields string
 	}{
-		{"/200", 200, `"p";r=2;t=1200`},
-		{"/200", 200, `"p";r=2;t=1200`},
-		{"/401", 401, `"p";r=2;t=1200`},
-		{"/401", 401, `"p";r=1;t=2400`},
-		{"/200", 200, `"p";r=0;t=3600`},
-		{"/401", 401, `"p";r=0;t=3600`},
+		{"/200", 200, `"p";r=2;t=600`},
+		{"/200", 200, `"p";r=2;t=600`},
+		{"/401", 401, `"p";r=2;t=600`},
+		{"/401", 401, `"p";r=1;t=1200`},
+		{"/200", 200, `"p";r=0;t=2400`},
+		{"/401", 401, `"p";r=0;t=2400`},
 		{"/200", 429, `"p";r=0;t=1200`},
 		{"/200", 429, `"p";r=0;t=1200`}, // a denial costs nothing
 	} {
