@@ -35,16 +35,17 @@ func (s *remote) Do(ctx context.Context, r weir.Request) (weir.Decision, error) 
 	progress := roundtrip.From(ctx)
 	progress.Queued()
 	done := make(chan struct{})
+	queue, latency := s.queue, s.latency // a test may set others after its caller has left
 	go func() {
 		defer close(done)
-		if s.queue != nil {
-			<-time.After(s.queue())
+		if queue != nil {
+			<-time.After(queue())
 			if ctx.Err() != nil {
 				return
 			}
 		}
 		progress.Sent()
-		<-time.After(s.latency())
+		<-time.After(latency())
 		progress.Replied()
 	}()
 	select {

@@ -22,6 +22,7 @@ func (s *Store) arm() {
 		return
 	}
 	s.armed, s.due = true, time.Now().Add(s.interval())
+	s.clock.arm(s.interval())
 	if s.ticker == nil {
 		s.ticker = time.AfterFunc(s.interval(), s.tick)
 		return
@@ -36,9 +37,7 @@ func (s *Store) tick() {
 	s.mu.Unlock()
 	delay := s.measure(due)
 	s.mu.Lock()
-	if delay >= s.interval()/2 {
-		s.clock.delayed += delay
-	}
+	s.clock.tick(delay, s.interval())
 	s.expireCalls()
 	err := s.blame(s.errWait)
 	if n := s.gate.expire(time.Now().Add(-s.patience()), err); n > 0 {
@@ -51,6 +50,8 @@ func (s *Store) tick() {
 	s.armed = false
 	if s.calls.n+s.gate.queued() > 0 || s.overloaded {
 		s.arm()
+	} else {
+		s.clock.stop()
 	}
 	s.unlock()
 }
@@ -68,6 +69,7 @@ func (s *Store) expireCalls() {
 			s.count(c.cause, 0, 1)
 		case time.Since(c.began) >= (1+delayBudget)*s.c.Deadline:
 			c.cause = s.errDelay
+			s.breaker.noReply(c, now, c.cause)
 			s.count(c.cause, scheduling, 1)
 		}
 	}
