@@ -157,8 +157,13 @@ func (s *Store) decide(ctx context.Context, rs []weir.Request, ds []weir.Decisio
 	return ok, err
 }
 
-// maxJoins bounds the calls of other requests for which a request waits.
-const maxJoins = 2
+const (
+	// maxJoins bounds the calls of other requests for which a request waits.
+	maxJoins = 2
+
+	// minWait is the shortest time for which it waits for one of them, if there is no reply.
+	minWait = 5 * time.Millisecond
+)
 
 // join waits while an equal request calls the store after its denial has ended. It reports
 // whether ds are now the decisions of that request. If not, the caller calls the store, and
@@ -180,7 +185,7 @@ func (s *Store) join(ctx context.Context, rs []weir.Request, ds []weir.Decision,
 			e.finish() // another request has replaced it
 			continue
 		}
-		t := time.NewTimer(2*(e.end-e.start) + time.Millisecond)
+		t := time.NewTimer(2*(e.end-e.start) + minWait)
 		select {
 		case <-wait:
 			t.Stop()

@@ -316,7 +316,7 @@ func TestProbe(t *testing.T) {
 		"admitted": {nil, 2 * time.Millisecond, 10},
 		"fails":    {func() error { sleep(time.Millisecond); return broken }, 2 * time.Millisecond, 10},
 		"panics":   {func() error { sleep(time.Millisecond); panic(broken) }, 2 * time.Millisecond, 10},
-		"stalls":   {func() error { sleep(time.Second); return broken }, time.Second + 3*time.Millisecond, 10},
+		"stalls":   {func() error { sleep(time.Second); return broken }, time.Second + 8*time.Millisecond, 10},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			store := bubble(t, time.Millisecond)

@@ -1,0 +1,128 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/denycache"
+	"github.com/floodweir/weir/e2e/programtest"
+	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/redisstore"
+)
+
+// TestDenyCache checks that weir serve repeats a denial of Redis with the same response and
+// without a call, and that a reset ends that at once.
+func TestDenyCache(t *testing.T) {
+	t.Parallel()
+	const client, denials = "203.0.113.7", 300
+	o := operate(t, programtest.Weir(t), nil, "--store", "redis://"+redistest.Start(t).Addr)
+	value := func(name string) float64 {
+		m := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + ` (\S+)$`).FindStringSubmatch(o.scrape(t))
+		if m == nil {
+			return 0
+		}
+		v, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	const calls = `weir_store_duration_seconds_count{op="take"}`
+	ask := func(want int) (response string) {
+		t.Helper()
+		res := o.ask(t, client)
+		if res.StatusCode != want {
+			t.Fatalf("GET = %s, want %d", res.Status, want)
+		}
+		body, _ := io.ReadAll(res.Body)
+		for _, name := range []string{"Date", "Retry-After", "Ratelimit", "X-Request-Id", "Traceparent"} {
+			if name == "Ratelimit" { // its time left decreases
+				res.Header.Set(name, regexp.MustCompile(`t=\d+`).ReplaceAllString(res.Header.Get(name), "t"))
+				continue
+			}
+			res.Header.Del(name)
+		}
+		return fmt.Sprint(res.Header, string(body))
+	}
+	ask(200)
+	ask(200)
+	first, before, start := ask(429), value(calls), time.Now()
+	for range denials {
+		if got := ask(429); got != first {
+			t.Fatalf("a repeated denial is\n%s\nwant\n%s", got, first)
+		}
+	}
+	// One call in each second finds out whether another process has returned tokens.
+	most := 1 + time.Since(start).Seconds()
+	if n := value(calls) - before; n > most {
+		t.Errorf("%v calls of Redis for %d denials, want at most %v", n, denials, most)
+	}
+	if n := value("weir_denials_repeated_total"); n < denials-most {
+		t.Errorf("weir_denials_repeated_total = %v, want at least %v", n, denials-most)
+	}
+	if n := value(`weir_decisions_total{interface="gateway",outcome="denied",policy="per-client"}`); n != denials+1 {
+		t.Errorf("%v denials counted, want %d", n, denials+1)
+	}
+	res, err := http.Post(o.api+"/v1/reset", "application/json", strings.NewReader(`{"policy":"per-client","key":["`+client+`"]}`))
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatal(res, err)
+	}
+	res.Body.Close()
+	ask(200)
+}
+
+// TestRedisHotKey offers up to 64,000 requests per second for a key with a limit of 10 per second.
+// The key gets its limit and no more, and Redis gets few of the requests.
+func TestRedisHotKey(t *testing.T) {
+	t.Parallel()
+	store := newRedisStore(t, openConn(t, "rueidis", "redis://"+redistest.Start(t).Addr), redisstore.Config{})
+	cache, err := denycache.New(store, denycache.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked, admitted atomic.Int64
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	var all sync.WaitGroup
+	for range 64 {
+		all.Go(func() {
+			pace := time.NewTicker(time.Millisecond)
+			defer pace.Stop()
+			for ctx.Err() == nil {
+				<-pace.C
+				d, err := cache.Do(context.Background(), weir.Request{Key: "hot", Limit: weir.MustLimit("10/s burst 1"), N: 1})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				asked.Add(1)
+				if d.OK {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	due := int64(10*time.Since(start).Seconds()) + 1
+	calls := asked.Load() - cache.Stats().Repeated
+	t.Logf("%d requests, %d admitted of %d, %d calls", asked.Load(), admitted.Load(), due, calls)
+	if n := admitted.Load(); n > due || n < due/2 {
+		t.Errorf("%d admitted, want at most %d, at least half of that", n, due)
+	}
+	// On a busy machine a probe can take longer than other requests wait for it.
+	// denycache.TestHotKey has the bound of two calls for each admission, in virtual time.
+	if calls*20 > asked.Load() {
+		t.Errorf("%d calls for %d requests, want at most a twentieth", calls, asked.Load())
+	}
+}
