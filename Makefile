@@ -140,7 +140,7 @@ traffic: need ## real traffic: nginx behind the gateway, wrk in front, for TRAFF
 	@cd e2e && WEIR_TRAFFIC=$(TRAFFIC) go test -count=1 -timeout=30m -v -run='^TestTraffic(Memory|Redis|Cluster)|^TestReloadUnderLoad' .
 
 .PHONY: load-table
-load-table: need ## 10 to 6,000 connections, paced or not, on memory, Redis and a Redis with pauses: cover/load.md (six minutes); CELLS=regexp chooses
+load-table: need ## 10 to 6,000 connections, paced or not, on memory, Redis and a Redis with pauses: cover/load.md (five minutes); CELLS=regexp chooses
 	@mkdir -p cover
 	@cd e2e && go test -count=1 -timeout=20m -v -run='^TestLoadTable$$' . -args -load.cells='$(CELLS)' -load.time=3s -load.table=$(CURDIR)/cover/load.md
 
