@@ -78,7 +78,7 @@ func audited(t *testing.T, c run.Config, ac auditor.Config, fails func()) string
 	var seen bytes.Buffer
 	runUsers := func(prefix string, profile load.Profile, users, pay int) {
 		r, err := load.Run(ctx, load.Config{URL: sys.ShopURL, Sale: s.ID, Profile: profile, Users: users, Prefix: prefix, Connections: 32, At: s.StartsAt,
-			Pay: pay, AllTaken: true, MaxPoll: 200 * time.Millisecond, Addresses: users, Duration: 30 * time.Second, Lossy: fails != nil, Observations: &seen})
+			Pay: pay, AllTaken: true, MaxPoll: 200 * time.Millisecond, Addresses: users, Duration: 3 * time.Minute, Lossy: fails != nil, Observations: &seen})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -362,8 +362,8 @@ func TestFrontChanges(t *testing.T) {
 			})
 			took := time.Since(began)
 			t.Logf("killed %v: in force after %s", killed, took)
-			if took > time.Second {
-				t.Errorf("killed %v: in force after %s, want within 1s", killed, took)
+			if took > 10*time.Second { // 1 s on an idle machine
+				t.Errorf("killed %v: in force after %s, want within 10s", killed, took)
 			}
 		}
 		flip(true, 410)

@@ -30,7 +30,7 @@ func TestBatch(t *testing.T) {
 		{`{"verb":"reset","key":"b","limit":"10/h"},{"verb":"take_up_to","key":"b","limits":["10/h","6/h"],"n":8}`,
 			"ok granted 6 remaining 0 reset 3600 | ok granted 0 remaining 10 reset 0 | ok granted 6 remaining 0 reset 3600"},
 		{`{"verb":"reserve","key":"c","limit":"10/h","n":3,"id":"x","ttl":60},{"verb":"commit","key":"c","limit":"10/h","n":5,"id":"x"}`,
-			"ok granted 5 remaining 5 reset 1800 | ok granted 3 remaining 7 reset 1080 | ok granted 5 remaining 5 reset 1800"},
+			"ok granted 5 remaining 5 reset 1800 | ok granted 3 remaining 7 reset 60 | ok granted 5 remaining 5 reset 1800"},
 		{`{"verb":"take","key":"c","limit":"10/h"},{"verb":"cancel","key":"c","limit":"10/h","id":"y"}`, "409"},
 		{`{"verb":"peek","key":"c","limit":"10/h"}`, "ok granted 0 remaining 5 reset 1800 | ok granted 0 remaining 5 reset 1800"},
 		{`{"verb":"peek","key":"c","limit":"10/h","n":6},{"verb":"take","key":"c","limit":"10/h"}`, // a no is a no, of peek too

@@ -50,7 +50,7 @@ func TestIdempotency(t *testing.T) {
 
 		// Verbs that may be repeated anyway have no use for a key.
 		{0, "peek", "A", `{"key":"b","limit":"10/h"}`, "ok granted 0 remaining 9 reset 360"},
-		{0, "reserve", "A", `{"key":"r","limit":"10/h","id":"x","ttl":60}`, "ok granted 1 remaining 9 reset 360"},
+		{0, "reserve", "A", `{"key":"r","limit":"10/h","id":"x","ttl":60}`, "ok granted 1 remaining 9 reset 60"},
 		{0, "commit", "A", `{"key":"r","limit":"10/h","id":"x","n":2}`, "ok granted 2 remaining 8 reset 720"},
 		{0, "reset", "A", `{"key":"b","limit":"10/h"}`, "ok granted 0 remaining 10 reset 0"},
 

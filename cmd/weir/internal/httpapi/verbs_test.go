@@ -56,28 +56,28 @@ func TestMoreVerbs(t *testing.T) {
 		{0, "take", `{"key":"c","limit":"10/h"}`, "denied remaining 0 retry 2160"},
 		{0, "charge", `{"key":"c","limit":"10/h","n":0}`, "ok granted 0 remaining 0 reset 5400"},
 
-		{0, "reserve", `{"key":"r","limit":"10/h","n":4,"id":"a","ttl":60}`, "ok granted 4 remaining 6 reset 1440"},
-		{0, "reserve", `{"key":"r","limit":"10/h","n":4,"id":"a","ttl":60}`, "ok granted 4 remaining 6 reset 1440"},
-		{0, "reserve", `{"key":"r","limit":"10/h","n":7,"id":"b","ttl":60}`, "denied remaining 6 retry 360"},
+		{0, "reserve", `{"key":"r","limit":"10/h","n":4,"id":"a","ttl":60}`, "ok granted 4 remaining 6 reset 60"},
+		{0, "reserve", `{"key":"r","limit":"10/h","n":4,"id":"a","ttl":60}`, "ok granted 4 remaining 6 reset 60"},
+		{0, "reserve", `{"key":"r","limit":"10/h","n":7,"id":"b","ttl":60}`, "denied remaining 6 retry 60"},
 		{0, "reserve", `{"key":"r","limit":"10/h","n":11,"id":"b","ttl":60}`, "never"},
 		{0, "commit", `{"key":"r","limit":"10/h","n":1,"id":"a"}`, "ok granted 1 remaining 9 reset 360"},
 		{0, "commit", `{"key":"r","limit":"10/h","n":3,"id":"a"}`, "ok granted 1 remaining 9 reset 360"},
 		{0, "commit", `{"key":"r","limit":"10/h","n":1,"id":"b"}`, "409"},
 		{0, "cancel", `{"key":"other","limit":"10/h","id":"a"}`, "409"},
-		{0, "reserve", `{"key":"r","limit":"10/h","n":4,"id":"c","ttl":0.5}`, "ok granted 4 remaining 5 reset 1800"},
+		{0, "reserve", `{"key":"r","limit":"10/h","n":4,"id":"c","ttl":0.5}`, "ok granted 4 remaining 5 reset 360"},
 		{0, "cancel", `{"key":"r","limit":"10/h","id":"c"}`, "ok granted 0 remaining 9 reset 360"},
-		{0, "reserve", `{"key":"r","limit":"10/h","id":"d","ttl":10}`, "ok granted 1 remaining 8 reset 720"},
+		{0, "reserve", `{"key":"r","limit":"10/h","id":"d","ttl":10}`, "ok granted 1 remaining 8 reset 360"},
 		{0, "commit", `{"key":"r","limit":"10/h","n":12,"id":"d"}`, "ok granted 12 remaining 0 reset 4680"},
 
-		{0, "reserve", `{"key":"t","limit":"10/h","n":5,"id":"late","ttl":9.999999}`, "ok granted 5 remaining 5 reset 1800"},
+		{0, "reserve", `{"key":"t","limit":"10/h","n":5,"id":"late","ttl":9.999999}`, "ok granted 5 remaining 5 reset 9.999999"},
 		{10, "commit", `{"key":"t","limit":"10/h","n":5,"id":"late"}`, "409"},
 		{0, "peek", `{"key":"t","limit":"10/h","n":10}`, "ok granted 0 remaining 10 reset 0"},
 
 		// Several limits: one id on each, settled together.
-		{0, "reserve", `{"key":"m","limits":["10/h","20/h"],"n":4,"id":"x","ttl":60}`, "ok granted 4 remaining 6 reset 1440"},
+		{0, "reserve", `{"key":"m","limits":["10/h","20/h"],"n":4,"id":"x","ttl":60}`, "ok granted 4 remaining 6 reset 60"},
 		{0, "commit", `{"key":"m","limits":["10/h","20/h"],"n":2,"id":"x"}`, "ok granted 2 remaining 8 reset 720"},
 		{0, "peek", `{"key":"m","limit":"20/h"}`, "ok granted 0 remaining 18 reset 360"},
-		{0, "reserve", `{"key":"m","limit":"10/h","n":1,"id":"y","ttl":60}`, "ok granted 1 remaining 7 reset 1080"},
+		{0, "reserve", `{"key":"m","limit":"10/h","n":1,"id":"y","ttl":60}`, "ok granted 1 remaining 7 reset 720"},
 		{0, "commit", `{"key":"m","limits":["10/h","20/h"],"n":1,"id":"y"}`, "409"},
 		{0, "cancel", `{"key":"m","limit":"10/h","id":"y"}`, "ok granted 0 remaining 8 reset 720"}, // it was not settled by the line before
 	} {
@@ -135,7 +135,7 @@ func TestPolicyVerbs(t *testing.T) {
 	a := api(t, httpapi.Config{Store: store, Policies: set})
 	for i, step := range []struct{ verb, body, want string }{
 		{"take", `{"policy":"p","key":"192.0.2.1"}`, "ok granted 2 remaining 8 reset 720"},
-		{"reserve", `{"policy":"p","key":["192.0.2.1"],"id":"a","ttl":60}`, "ok granted 2 remaining 6 reset 1440"},
+		{"reserve", `{"policy":"p","key":["192.0.2.1"],"id":"a","ttl":60}`, "ok granted 2 remaining 6 reset 720"},
 		{"commit", `{"policy":"p","key":"192.0.2.1","id":"a","n":1}`, "ok granted 1 remaining 7 reset 1080"},
 		{"charge", `{"policy":"p","key":"192.0.2.1"}`, "ok granted 2 remaining 5 reset 1800"},
 		{"return", `{"policy":"p","key":"192.0.2.1"}`, "ok granted 0 remaining 7 reset 1080"},
