@@ -2,11 +2,13 @@ package storetest
 
 import (
 	"flag"
+	"math/rand/v2"
 	"os"
 	"sync/atomic"
 	"testing"
 
 	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/storetest/internal/story"
 )
 
 var (
@@ -48,4 +50,41 @@ func TestDiffAlgo(t *testing.T) {
 // TestDifferentialModel checks that the Model differs from no other Model.
 func TestDifferentialModel(t *testing.T) {
 	Differential(t, OpenModel, DiffConfig{Seed: *seed, Decisions: 20_000})
+}
+
+// TestFormattedScenesReplay checks that a formatted history has the same decisions when it is
+// read again: also of limits that share a named state, and change within the history.
+func TestFormattedScenesReplay(t *testing.T) {
+	g := &generator{Rand: rand.New(rand.NewPCG(*seed, 1))}
+	named := 0
+	for n := range 400 {
+		s := g.newScene(n, origin)
+		if s.limits[0].Spec().Named && len(s.limits) > 1 {
+			named++
+		}
+		p := newPair(OpenModel(t), origin)
+		steps := make([]story.Step, sceneSteps)
+		for i := range steps {
+			s.next(&steps[i])
+			if diff := p.step(&steps[i]); diff != "" {
+				t.Fatal(diff)
+			}
+			for j := range p.ds {
+				s.observe(p.ds[j])
+			}
+		}
+		text := story.Format(steps)
+		read, err := story.Parse("formatted", text)
+		if err != nil {
+			t.Fatalf("scene %d: %v in\n%s", n, err, text)
+		}
+		m := NewModel(read.Start)
+		read.Play(m, m.SetNow, func(line int, wrong string) { t.Errorf("scene %d, line %d: %s", n, line, wrong) })
+		if t.Failed() {
+			t.Fatalf("%s", text)
+		}
+	}
+	if named < 20 {
+		t.Errorf("%d scenes have a state whose limit changes, want 20", named)
+	}
 }

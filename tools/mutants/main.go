@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, w io.Writer) (ok bool, err error) {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	root := flags.String("root", ".", "the tree")
 	list := flags.String("list", "tools/mutants/mutants.txt", "the list of mutants")
-	only := flags.String("only", "", "run only the mutants whose names match this regular expression")
+	only := flags.String("only", "", "run only the mutants whose names match this regular expression: of two areas, ^(algo|lua)/")
 	tags := flags.String("tags", "crashpoints", "build tags of the tests")
 	timeout := flags.Duration("timeout", 2*time.Minute, "of the tests of one mutant")
 	verbose := flags.Bool("v", false, "print the tests' output")

@@ -11,7 +11,8 @@
 //
 // A # starts a comment line. "start" and an RFC 3339 instant set the begin of
 // the story; without it that is 2026-01-01T00:00:00Z. "limit NAME: TEXT"
-// names a limit in the grammar of weir.ParseLimit.
+// names a limit in the grammar of weir.ParseLimit. With "limit NAME named STATE: TEXT" the
+// limit has a name for its states, as by weir.Limit.Named: limits of one state share it.
 //
 // Every other line is an instant, a request, an arrow and the decision. An instant is
 // "at" and a span since the start, or "at" and an RFC 3339 instant. Or it is a span

@@ -66,10 +66,19 @@ func (p *parser) start(text string) error {
 }
 
 func (p *parser) limit(rest string) error {
+	before, after, named := strings.Cut(rest, " named ")
+	state := ""
+	if named = named && !strings.Contains(before, ":"); named {
+		var err error
+		if state, after, err = word(strings.TrimSpace(after)); err != nil {
+			return err
+		}
+		rest = before + after
+	}
 	name, text, ok := strings.Cut(rest, ":")
 	name = strings.TrimSpace(name)
 	if !ok || name == "" || strings.ContainsAny(name, " ,\"") {
-		return fmt.Errorf(`want "limit NAME: TEXT", got %q`, "limit "+rest)
+		return fmt.Errorf(`want "limit NAME: TEXT" or "limit NAME named STATE: TEXT", got %q`, "limit "+rest)
 	}
 	if _, ok := p.limits[name]; ok {
 		return fmt.Errorf("limit %s is there already", name)
@@ -78,11 +87,28 @@ func (p *parser) limit(rest string) error {
 	if err != nil {
 		return err
 	}
+	if named {
+		l = l.Named(state)
+	}
 	p.limits[name] = l
 	if p.first.IsZero() {
 		p.first = l
 	}
 	return nil
+}
+
+// word cuts a quoted word, or one that ends before a colon, from the beginning of text.
+func word(text string) (word, rest string, err error) {
+	if !strings.HasPrefix(text, `"`) {
+		i := max(0, strings.Index(text, ":"))
+		return strings.TrimSpace(text[:i]), text[i:], nil
+	}
+	quoted, err := strconv.QuotedPrefix(text)
+	if err != nil {
+		return "", "", fmt.Errorf("want a closed quotation, got %s", text)
+	}
+	word, err = strconv.Unquote(quoted)
+	return word, text[len(quoted):], err
 }
 
 // step reads an instant, a request, and what is behind the arrow.

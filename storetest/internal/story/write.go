@@ -105,17 +105,20 @@ func Format(steps []Step) string {
 	if len(steps) == 0 {
 		return ""
 	}
-	names := map[string]string{}
+	names := map[[2]string]string{}
 	limit := func(l weir.Limit) string {
-		text := l.String()
-		if _, ok := names[text]; !ok {
-			names[text] = string(rune('a' + len(names)%26))
-			if len(names) > 26 {
-				names[text] = fmt.Sprintf("l%d", len(names))
-			}
-			fmt.Fprintf(&b, "limit %s: %s\n", names[text], text)
+		id := [2]string{l.String(), ""}
+		if l.Spec().Named {
+			id[1] = " named " + strconv.Quote(l.Name())
 		}
-		return names[text]
+		if _, ok := names[id]; !ok {
+			names[id] = string(rune('a' + len(names)%26))
+			if len(names) > 26 {
+				names[id] = fmt.Sprintf("l%d", len(names))
+			}
+			fmt.Fprintf(&b, "limit %s%s: %s\n", names[id], id[1], id[0])
+		}
+		return names[id]
 	}
 	start := steps[0].Now
 	fmt.Fprintf(&b, "start %s\n", time.UnixMicro(start).UTC().Format(time.RFC3339Nano))
