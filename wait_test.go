@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/memstore"
 )
 
@@ -155,6 +156,47 @@ func TestWaitCancelled(t *testing.T) {
 		wg.Wait()
 		if _, err := l.WaitN(ctx, "other", 1, weir.Unlimited); !errors.Is(err, gone) {
 			t.Errorf("Wait of an ended context: %v, want its cause", err)
+		}
+	})
+}
+
+// TestWaitCancelledInItsDelay checks that a caller that is admitted, and gives up during its
+// delay, returns its tokens: the next caller has the shorter delay.
+func TestWaitCancelledInItsDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory, err := memstore.New(memstore.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer memory.Close()
+		remote := fakestore.Around(memory, func(ctx context.Context, _ *weir.Request) error { return ctx.Err() }, nil)
+		l, err := weir.New(remote, weir.MustLimit("1/s leaky_bucket burst 5 queue"), weir.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		l.Take(t.Context(), "k", 1)
+		gone := errors.New("gone")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var wg sync.WaitGroup
+		for range 3 { // with delays of 1, 2 and 3 s
+			wg.Go(func() {
+				if d, err := l.WaitN(ctx, "k", 1, weir.Unlimited); !errors.Is(err, gone) || d != (weir.Decision{}) {
+					t.Errorf("cancelled Wait = %+v, %v; want no decision and the cause", d, err)
+				}
+			})
+		}
+		synctest.Wait()
+		if d, _ := l.Peek(t.Context(), "k", 1); d.Remaining != 2 {
+			t.Errorf("remaining %d during the delays, want 2", d.Remaining)
+		}
+		cancel(gone)
+		wg.Wait()
+		if d, _ := l.Peek(t.Context(), "k", 1); d.Remaining != 5 {
+			t.Errorf("remaining %d after the cancellations, want 5", d.Remaining)
+		}
+		if d, err := l.WaitN(t.Context(), "k", 1, weir.Unlimited); err != nil || !d.OK || time.Since(begin) != time.Second {
+			t.Errorf("the next Wait = %v, %v after %v; want true after 1s", d.OK, err, time.Since(begin))
 		}
 	})
 }

@@ -264,6 +264,38 @@ func TestWaitEndsWithTheClient(t *testing.T) {
 	})
 }
 
+// TestClientLeavesDuringDelay checks that requests that are admitted, and canceled during the
+// delay of a queue, return their slots. Their tokens stay charged: leaving is not free.
+func TestClientLeavesDuringDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := bubbled(t)
+		defer store.Close()
+		var served atomic.Int64
+		h := serving(t, canceling(store), set(t, waiting("p", time.Minute, "1/s leaky_bucket burst 5 queue"), waiting("slot", 0, "4 concurrency lease 1h")), httplimit.Config{},
+			func(http.ResponseWriter, *http.Request) { served.Add(1) })
+		start := time.Now()
+		get(h, "/", peer)
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 3 {
+			r := httptest.NewRequest("GET", "/", nil).WithContext(ctx)
+			r.RemoteAddr = peer
+			go h.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		after(100 * time.Millisecond)
+		if got := charged(t, store, "slot", "4 concurrency lease 1h"); got != 3 {
+			t.Errorf("%d slots are taken during the delays, want 3", got)
+		}
+		cancel()
+		synctest.Wait()
+		if got := charged(t, store, "slot", "4 concurrency lease 1h"); got != 0 {
+			t.Errorf("%d slots are taken after the clients left, want 0", got)
+		}
+		if got := get(h, "/", peer).Code; got != 200 || time.Since(start) != 4*time.Second || served.Load() != 2 {
+			t.Errorf("the next one = %d after %v, %d served, want 200 after 4s, and 2", got, time.Since(start), served.Load())
+		}
+	})
+}
+
 // TestWaitForAnotherKey checks that a request that waited for one key can wait for another,
 // and leaves the first queue.
 func TestWaitForAnotherKey(t *testing.T) {

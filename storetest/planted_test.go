@@ -304,6 +304,13 @@ var planted = map[string]func(b *broken){
 			}
 		}
 	},
+	"every holder has slots of its own": func(b *broken) {
+		b.ask = func(r *weir.Request) {
+			if r.Limit.Count() == askers/2 && r.ID != "" && r.Limit.IsConcurrency() {
+				r.Key += r.ID
+			}
+		}
+	},
 	"a partial grant says what was asked": func(b *broken) {
 		b.answer = func(r *weir.Request, d *weir.Decision) {
 			if d.OK && r.Verb == weir.TakeUpTo {

@@ -20,6 +20,7 @@ var raceChecks = []check{
 	{"rule 8: batches are never half charged", halfCharged},
 	{"rule 8: one reservation, many askers", oneReservation},
 	{"rule 8: what is taken and returned adds up", sums},
+	{"rule 8: no more slots than the count, many holders", fewSlots},
 }
 
 const askers, rounds = 16, 25
@@ -154,6 +155,39 @@ func oneReservation(tb testing.TB, open Open) {
 	r := weir.Request{Verb: weir.Cancel, Key: "k", Limit: l, ID: "never made"}
 	if _, err := a.Store.Do(context.Background(), r); !errors.Is(err, weir.ErrNoReservation) {
 		tb.Errorf("%s: error %v, want one that wraps ErrNoReservation", show(&r), err)
+	}
+}
+
+// fewSlots checks that at no instant more slots are held than the limit has, and that all of
+// them can be held, while holders take, renew and return them.
+func fewSlots(tb testing.TB, open Open) {
+	a := open.asker(tb)
+	const count = askers / 2
+	l := mustLimit(weir.Concurrency{Count: count, Lease: time.Minute})
+	var held, denied atomic.Int64
+	together(func(i int) {
+		for j := range rounds {
+			r := weir.Request{Verb: weir.Reserve, Key: "k", Limit: l, N: 1, ID: fmt.Sprint(i, "-", j), TTL: time.Minute}
+			if !a.silent(r).OK {
+				denied.Add(1)
+				continue
+			}
+			if n := held.Add(1); n > count {
+				tb.Errorf("%d of %d slots are held", n, count)
+			}
+			if d := a.silent(r); !d.OK || d.Granted != 1 {
+				tb.Errorf("the renewal of a slot = %+v, want OK", d)
+			}
+			held.Add(-1) // before the store knows
+			r.Verb, r.N = weir.Cancel, 0
+			a.silent(r)
+		}
+	})
+	for i := range 2 * count {
+		r := weir.Request{Verb: weir.Reserve, Key: "k", Limit: l, N: 1, ID: fmt.Sprint(i), TTL: time.Minute}
+		if d := a.do(r); d.OK != (i < count) {
+			tb.Errorf("after %d denials, slot %d of %d = %+v, want OK %t", denied.Load(), i+1, count, d, i < count)
+		}
 	}
 }
 
