@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -155,6 +156,7 @@ type cell struct {
 	took     []time.Duration
 	wrong    string // the first decision that does not match the mode
 	wrongs   int
+	overload int // requests that this process refused, because it is busy
 	admitted int
 	back     time.Duration
 	opened   atomic.Int64 // how often the breaker opened
@@ -217,6 +219,10 @@ func (c *cell) ask(t *testing.T) {
 	c.took = append(c.took, took)
 	if d.OK {
 		c.admitted++
+	}
+	if errors.Is(err, weir.ErrOverloaded) && !d.OK {
+		c.overload++
+		return
 	}
 	bad := err != nil || d.Degraded != c.mode
 	switch c.mode {
@@ -290,10 +296,11 @@ func hammer(t *testing.T, cells []*cell) {
 }
 
 // TestDeadStoreMatrix runs every fault with every fallback and both clients. During the fault
-// each decision is the configured one and in time. After it the store decides again.
+// each decision is the configured one and in time, or this process is busy and refuses the
+// request. After it the store decides again.
 func TestDeadStoreMatrix(t *testing.T) {
 	var table strings.Builder
-	fmt.Fprintf(&table, "%-12s %-8s %-7s %9s %6s %8s %8s %6s %5s %8s\n", "fault", "client", "mode", "decisions", "wrong", "p99.9", "max", "goros", "opened", "back in")
+	fmt.Fprintf(&table, "%-12s %-8s %-7s %9s %6s %6s %8s %8s %6s %5s %8s\n", "fault", "client", "mode", "decisions", "wrong", "busy", "p99.9", "max", "goros", "opened", "back in")
 	var slowest time.Duration
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
@@ -321,10 +328,13 @@ func TestDeadStoreMatrix(t *testing.T) {
 				slices.Sort(c.took)
 				p999, worst := c.took[len(c.took)-1-len(c.took)/1000], c.took[len(c.took)-1]
 				slowest = max(slowest, worst)
-				fmt.Fprintf(&table, "%-12s %-8s %-7s %9d %6d %8.1f %8.1f %6d %5d %8.0f\n", f.name, c.client, c.mode, len(c.took), c.wrongs,
+				fmt.Fprintf(&table, "%-12s %-8s %-7s %9d %6d %6d %8.1f %8.1f %6d %5d %8.0f\n", f.name, c.client, c.mode, len(c.took), c.wrongs, c.overload,
 					ms(p999), ms(worst), most-before, c.opened.Load(), ms(c.back))
 				if c.wrongs > 0 {
 					t.Errorf("%s, %s: %d of %d decisions do not match the mode, the first: %s", c.client, c.mode, c.wrongs, len(c.took), c.wrong)
+				}
+				if c.overload == len(c.took) {
+					t.Errorf("%s, %s: this process refused all of %d requests", c.client, c.mode, c.overload)
 				}
 				if c.back > 8*time.Second {
 					t.Errorf("%s, %s: the store was back after %v", c.client, c.mode, c.back)

@@ -211,12 +211,13 @@ func TestFaultFlush(t *testing.T) {
 	}
 	defer c.Close()
 	l := startLoad(t, "http://"+s.Addr, 16, "/closed")
-	flushes := ticking(3*time.Millisecond, func() {
+	flushes := sync.OnceValue(ticking(3*time.Millisecond, func() {
 		if _, err := c.Do("SCRIPT", "FLUSH"); err != nil {
 			t.Error(err)
 		}
-	})
-	l.goOn(t, "/closed yes", 3000)
+	}))
+	defer flushes()
+	l.goOn(t, "/closed yes", 1000)
 	n := flushes()
 	l.end(t, 25, 5*time.Second)
 	if got := l.seen["/closed away"]; got != 0 {
