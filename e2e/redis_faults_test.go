@@ -234,7 +234,8 @@ func TestRedisOutOfMemory(t *testing.T) {
 	})
 }
 
-// TestRedisTTL checks that every key has a TTL and does not outlive its information.
+// TestRedisTTL checks that every key has a TTL, lasts as long as its information, and does
+// not outlive it.
 func TestRedisTTL(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -254,11 +255,21 @@ func TestRedisTTL(t *testing.T) {
 			{Verb: weir.Reserve, N: 1, ID: "a", TTL: time.Minute}, {Verb: weir.Reserve, N: 1, ID: "b", TTL: time.Hour},
 		} {
 			r.Key, r.Limit = fmt.Sprint("key", i), limit
+			start := time.Now()
 			d, err := store.Do(t.Context(), r)
 			if err != nil {
 				t.Fatalf("%s %s: %v", text, r.Verb, err)
 			}
 			longest[r.Key] = max(longest[r.Key], d.ResetAfter, r.TTL)
+			if !d.OK {
+				continue
+			}
+			for _, k := range s.Do(t, "KEYS", "*{"+r.Key+"}*").([]any) {
+				ms := s.Do(t, "PTTL", k).(int64)
+				if least := (max(d.ResetAfter, r.TTL) - time.Since(start)).Milliseconds(); ms < least {
+					t.Errorf("%s: PTTL %s = %d ms after %s, want at least %d", text, k, ms, r.Verb, least)
+				}
+			}
 		}
 	}
 	keys := s.Do(t, "KEYS", "*").([]any)
