@@ -66,6 +66,7 @@
 //
 // The clock of Redis decides. If it is set back by less than the time that a limit takes to
 // refill, the state of a key does not change until the clock has caught up. If it is set
-// back by more, the state moves back with it. With Config.Clock, the clocks of the
+// back by more, the state moves back with it. If it then advances again, no token is given
+// twice for the same span: all jumps together give a key at most one full bucket. With Config.Clock, the clocks of the
 // processes decide.
 package redisstore

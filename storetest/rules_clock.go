@@ -31,6 +31,29 @@ func rule5(tb testing.TB, open Open) {
 	}
 	jitters(tb, open)
 	heals(tb, open)
+	jumps(tb, open)
+}
+
+// jumps lets the clock jump forward and back, by far more than a limit takes to fill. All
+// jumps up to the same instant together give one burst, and none forward within it gives more.
+func jumps(tb testing.TB, open Open) {
+	for _, distances := range [][]int64{{7}, {7, 5, 3, 6, 2}} {
+		a := open.asker(tb)
+		for _, l := range limits(everyday) {
+			key, day, total := fmt.Sprint(l, distances), 24*hour.Microseconds(), int64(0)
+			for i := range 21 {
+				now := origin + 1000*hour.Microseconds() + int64(i)
+				if i%2 == 1 {
+					now += day * distances[i/2%len(distances)]
+				}
+				a.SetNow(now)
+				total += a.do(ask(weir.TakeUpTo, key, l, l.Capacity())).Granted
+			}
+			if total > 2*l.Capacity() {
+				tb.Errorf("%s: a clock that jumps by %v days let %d through, want at most %d", l, distances, total, 2*l.Capacity())
+			}
+		}
+	}
 }
 
 // jitters takes all tokens of a bucket while the clock advances, but shows up to a

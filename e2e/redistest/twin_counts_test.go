@@ -91,7 +91,8 @@ func log(reply any, from int64) string {
 	if len(set) == 0 {
 		return "<nil>"
 	}
-	head := strings.Split(strings.Trim(set[0].(string), "[]"), ",")
+	text, _, _ := strings.Cut(set[0].(string), ",[") // the span by which the clock was set back
+	head := strings.Split(strings.Trim(text, "[]"), ",")
 	var b strings.Builder
 	b.WriteString("last " + head[len(head)-1])
 	for i := 2; i < len(set); i += 2 {

@@ -34,6 +34,7 @@ type twin struct {
 	now   int64
 	words []int64  // the rule's state
 	last  int64    // the largest instant of a write; 0: no state
+	ahead int64    // the span by which the clock was set back; negative after a part of it
 	past  [6]int64 // some instants of earlier asks
 	ids   bool     // use named slots too
 }
@@ -69,6 +70,7 @@ type step struct {
 	now     int64   // after the guard
 	words   []int64 // the state after it; nil: none
 	last    int64
+	ahead   int64
 }
 
 func (w *twin) run(n int) {
@@ -120,18 +122,16 @@ func (w *twin) next() step {
 	}
 	words, last := slices.Clone(w.words), w.last
 	now := w.now
-	if back := last - now; back > 0 {
-		if back <= algo.Refill(w.rule) {
-			now = last
-		} else {
-			w.rule.Shift(words, back)
-			last = now
-			// A state shifted by the clock guard is written even after a denial.
-			if w.words, w.last = slices.Clone(words), now; w.rule.Until(words) <= now {
-				w.words, w.last = nil, 0
-			}
+	move := w.guard()
+	if move != 0 {
+		w.rule.Shift(words, move)
+		last -= move
+		// A state moved by the clock guard is written even after a denial.
+		if w.words, w.last = slices.Clone(words), max(now, last); w.rule.Until(words) <= w.last {
+			w.unused()
 		}
 	}
+	now = max(now, last)
 	a.Now = now
 	w.past[w.rng.IntN(len(w.past))] = now
 	// A limit with initial tokens records the first use of a key, whatever the decision.
@@ -140,8 +140,12 @@ func (w *twin) next() step {
 	before := slices.Clone(words)
 	words, r := w.rule.Do(words, a)
 	if a.ID != 0 && a.Op == algo.Return && r.Granted == 0 {
-		// The script reports an unknown slot and writes nothing.
-		return step{clock: w.now, ask: a, want: algo.Result{}, unknown: true, now: now, words: w.words, last: w.last}
+		// The script reports an unknown slot and writes nothing but a state that moved, without
+		// the slots that have expired.
+		if move != 0 && len(w.words) > 0 {
+			w.words = slices.Clone(words)
+		}
+		return step{clock: w.now, ask: a, want: algo.Result{}, unknown: true, now: now, words: w.words, last: w.last, ahead: w.ahead}
 	}
 	kept := primed && (first || r.OK)
 	if w.ids && a.ID != 0 && a.Op == algo.Return {
@@ -154,14 +158,63 @@ func (w *twin) next() step {
 	} else if a.N == 0 && a.ID == 0 && !kept {
 		// A cost of 0 writes nothing.
 	} else if w.last = max(last, now); r.Reset == 0 {
-		w.words, w.last = nil, 0
+		w.unused()
 	} else {
 		w.words = slices.Clone(words)
 	}
 	if until := w.rule.Until(words); max(0, until-now) != r.Reset {
 		w.t.Fatalf("%+v = %+v, but Until is %d", a, r, until-now)
 	}
-	return step{clock: w.now, ask: a, want: r, now: now, words: w.words, last: w.last}
+	return step{clock: w.now, ask: a, want: r, now: now, words: w.words, last: w.last, ahead: w.ahead}
+}
+
+// guard returns by how much the clock guard of the script moves the state back, and records it.
+func (w *twin) guard() int64 {
+	step, ahead, move := w.now-w.last, max(w.ahead, -w.ahead), int64(0)
+	switch refill := algo.Refill(w.rule); {
+	case -step > refill:
+		move = -step
+	case ahead > 0 && step >= ahead:
+		move = -ahead
+	case w.ahead > 0 && step > refill:
+		move = -step
+	}
+	if rest := move % w.grain(); rest < 0 {
+		move -= w.grain() + rest
+	} else {
+		move -= rest
+	}
+	switch ahead = min(ahead+move, 366*24*3600*1_000_000); {
+	case move > 0:
+		w.ahead = ahead
+	case move < 0:
+		w.ahead = -max(0, ahead)
+	}
+	return move
+}
+
+// grain returns the unit in µs of the instants in a state.
+func (w *twin) grain() int64 {
+	rule, empty := w.rule, len(trim(w.words)) == 0
+	if outer, ok := rule.(interface{ Inner() algo.Rule }); ok {
+		if rule = outer.Inner(); empty {
+			return 1
+		}
+	}
+	switch rule.Name() {
+	case "sliding_window":
+		return rule.Params(w.now)[1]
+	case "limit_req":
+		return 1000
+	}
+	return 1
+}
+
+// unused removes the state of a key, unless the clock was set back.
+func (w *twin) unused() {
+	if w.words = nil; w.ahead == 0 {
+		w.last = 0
+	}
 }
 
 // trim returns the words without trailing unused ones.
@@ -294,7 +347,14 @@ func (w *twin) check(i int, s step) {
 	}
 	wantStored := "<nil>"
 	if s.last != 0 {
-		text, err := json.Marshal(append(slices.Clone(s.words), s.last))
+		state := []any{}
+		for _, v := range s.words {
+			state = append(state, v)
+		}
+		if state = append(state, s.last); s.ahead != 0 {
+			state = append(state, []int64{s.ahead})
+		}
+		text, err := json.Marshal(state)
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -104,7 +104,7 @@ type Rule interface {
 	Until(s []int64) int64
 
 	// Shift moves every instant in s back by d µs, for the state of a clock that was d
-	// ahead. No instant becomes less than 1.
+	// ahead, or forward by -d if d is negative. No instant becomes less than 1.
 	Shift(s []int64, d int64)
 }
 

@@ -196,7 +196,7 @@ func (b *LimitReq) Until(s []int64) int64 {
 // nothing drains that had not.
 func (b *LimitReq) Shift(s []int64, d int64) {
 	if len(s) >= limitReqWords && s[reqLast] > 0 {
-		s[reqLast] = max(1, s[reqLast]-d/1000)
+		s[reqLast] = max(1, s[reqLast]-floorDiv(d, 1000))
 	}
 }
 

@@ -224,9 +224,9 @@ func (w *SlidingWindow) Until(s []int64) int64 {
 }
 
 // Shift implements [Rule]. It moves the state by whole segments, rounded down:
-// what is counted stays counted.
+// what is counted stays counted. This also applies to negative d.
 func (w *SlidingWindow) Shift(s []int64, d int64) {
 	if len(s) >= w.Words() && s[newestSegment] > 0 {
-		s[newestSegment] = max(1, s[newestSegment]-d/w.length)
+		s[newestSegment] = max(1, s[newestSegment]-floorDiv(d, w.length))
 	}
 }

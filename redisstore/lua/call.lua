@@ -33,24 +33,37 @@ end
 -- is denied.
 local before, expired
 
--- guard handles a clock that is behind the last write of a state. If it is behind by no
--- more than its refill time, the state stays at its instant. If it is behind by more, the
--- state moves back with the clock, and is written: otherwise every call would move it
--- again, and it would never refill. guard then returns the tokens of reservations that
--- expired, and writes that too: otherwise every denied call would repeat the work.
+-- guard handles a clock that is behind the last write of a state, or was once. If it is
+-- behind by no more than its refill time, the state stays at its instant. If it is behind by
+-- more, the state moves back with the clock, and ahead becomes the span by which the clock
+-- had advanced further. When the clock advances by that again, the state moves forward with
+-- it: tokens for this span were given before. A part of it is indistinguishable from a key
+-- that was not used, so only the first such step after each step back gives no tokens; ahead
+-- is then negative.
+--
+-- A state that moves is written: otherwise every call would move it again, and it would never
+-- refill. guard then returns the tokens of reservations that expired, and writes that too:
+-- otherwise every denied call would repeat the work.
 local function guard(st, refill, reservations)
-  local back = math.max(0, st.last - clock)
-  if back > 0 then
-    if back <= refill then
-      st.now, back = st.last, 0
-    else
-      st.twin.shift(st.s, st.p, back)
-      st.last = clock
-    end
+  local step, move = clock - st.last, 0
+  local ahead = math.abs(st.ahead or 0)
+  if -step > refill then
+    move = -step
+  elseif ahead > 0 and step >= ahead then
+    move = -ahead
+  elseif st.ahead and st.ahead > 0 and step > refill then
+    move = -step
   end
-  local due = st.due and (back > 0 or st.due <= st.now)
-  if due then file('reservations').expire(st, reservations, back) end
-  if back > 0 or due then
+  if move ~= 0 then move = st.twin.shift(st.s, st.p, move) or move end
+  if move ~= 0 then
+    st.last, ahead = st.last - move, math.min(ahead + move, MAX_AHEAD)
+    if move < 0 then ahead = -ahead end
+    st.ahead = ahead * move > 0 and ahead or nil
+  end
+  st.now = math.max(clock, st.last)
+  local due = st.due and (move ~= 0 or st.due <= st.now)
+  if due then file('reservations').expire(st, reservations, move) end
+  if move ~= 0 or due then
     local _, _, _, _, reset = st.twin.decide(st.s, st.p, PEEK, st.now, 0, 0, 0, 0)
     st.dirty, st.reset = true, reset
     if expired then
@@ -139,7 +152,7 @@ local function open(key, rule, reservations)
     if not fine or type(s) ~= 'table' then return nil, BAD_STATE end
     if log then s.key, s.head = KEYS[key], v end
   end
-  local due, far
+  local due, far, ahead
   local was = r
   if v then
     local c = #s
@@ -151,21 +164,26 @@ local function open(key, rule, reservations)
     end
     last, s[c] = s[c], nil
     if type(last) == 'table' then
-      due, far, last, s[c - 1] = last[1], last[2], s[c - 1], nil
+      if #last == 1 then
+        ahead = last[1]
+      else
+        due, far, ahead = last[1], last[2], last[3]
+      end
+      last, s[c - 1] = s[c - 1], nil
     end
     if type(last) ~= 'number' then return nil, BAD_STATE end
   end
   -- All common fields at once: adding one later would resize the table.
   st = {
     key = key, name = was.name, p = was.p, twin = was.twin, text = was.text, s = s, now = clock, reset = 0,
-    exists = v, last = last, dirty = false,
+    exists = v, last = last, ahead = ahead, dirty = false,
   }
   if due then
     if reservations == 0 then return nil, 3 end -- they expire together with the state
     st.due, st.far = due, far
     file('reservations').use(st, reservations)
   end
-  if clock < last or due then guard(st, was.refill, reservations) end
+  if clock < last or due or ahead then guard(st, was.refill, reservations) end
   if was ~= r then migrate(st, r) end
   states[key] = st
   return st
@@ -226,22 +244,28 @@ local function answer(key, rule, verb, n, more)
 end
 
 -- text returns the stored form of a state.
-local function text(s, last, due, far, rule)
+local function text(s, last, due, far, rule, ahead)
   local c = #s
-  if c == 2 and not due then
+  if c == 2 and not due and not ahead then
     if rule then return format('[%d,%d,%d,"%s"]', s[1], s[2], last, rule) end
     return format('[%d,%d,%d]', s[1], s[2], last)
   end
   local out = {}
   for i = 1, c do out[i] = format('%d', s[i]) end
   out[c + 1] = format('%d', last)
-  if due then out[c + 2] = format('[%d,%d]', due, far) end
+  if due and ahead then
+    out[c + 2] = format('[%d,%d,%d]', due, far, ahead)
+  elseif due then
+    out[c + 2] = format('[%d,%d]', due, far)
+  elseif ahead then
+    out[c + 2] = format('[%d]', ahead)
+  end
   if rule then out[#out + 1] = '"' .. rule .. '"' end
   return '[' .. table.concat(out, ',') .. ']'
 end
 
--- write stores a state until it equals that of an unused key: rounded up to the
--- millisecond, plus one.
+-- write stores a state until it equals that of an unused key, even if the clock first
+-- advances by ahead: rounded up to the millisecond, plus one.
 local function write(st)
   local now, live = st.now, st.reset
   if st.far then
@@ -249,11 +273,12 @@ local function write(st)
     local until_far = st.far - now + (st.twin.primes and st.reset or 0)
     if until_far > live then live = until_far end
   end
+  if st.ahead then live = live + math.abs(st.ahead) end
   local ttl = format('%d', (live + 999) / 1000 + 1 + slack)
   if st.h then file('reservations').write(st, ttl) end
   if live > 0 then
     local s = st.reset > 0 and st.s or {}
-    local v = text(s, now, st.due, st.far, st.text)
+    local v = text(s, now, st.due, st.far, st.text, st.ahead)
     if st.twin.save then st.twin.save(KEYS[st.key], s, v, ttl) else call('SET', KEYS[st.key], v, 'PX', ttl) end
   elseif st.exists then
     call('DEL', KEYS[st.key])

@@ -76,7 +76,9 @@ local function decide(s, p, op, now, n)
 end
 
 local function shift(s, p, d)
-  if s[1] and s[1] > 0 then s[1] = math.max(1, s[1] - floor(d / 1000)) end
+  local ms = floor(d / 1000)
+  if s[1] and s[1] > 0 then s[1] = math.max(1, s[1] - ms) end
+  return ms * 1000
 end
 
 return { decide = decide, shift = shift }

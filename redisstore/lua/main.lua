@@ -22,7 +22,8 @@
 --
 -- A state is the text [word,word,…,last] or, while the key has reservations,
 -- [word,word,…,last,[due,far]]: last is the latest instant at which it was written,
--- due and far are the first and the last deadline of its reservations. A named state
+-- due and far are the first and the last deadline of its reservations. After the clock was
+-- set back it ends with [ahead] or [due,far,ahead] (see guard in call.lua). A named state
 -- ends with the text of the rule that wrote it, in quotes. If a request comes under
 -- another rule, the state is migrated first (migrate.lua).
 --

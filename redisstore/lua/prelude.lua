@@ -33,5 +33,8 @@ local MAX_SPAN = 3155760000000000     -- 100 years, in µs
 local MAX_COUNT = 1099511627776       -- 2^40 tokens
 local MAX_INSTANT = 9007199254740991  -- 2^53 - 1
 
+-- The longest span, in µs, of a clock that was set back that a state records: 366 days.
+local MAX_AHEAD = 31622400000000
+
 -- The format of the reply to one request: see main.lua.
 local ANSWER = '<i8i8i8i8i8i8i8'

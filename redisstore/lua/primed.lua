@@ -48,9 +48,10 @@ return function(inner)
   local function shift(s, p, d)
     if s[1] and s[1] > 0 then
       local t = tail(s, 1)
-      inner.shift(t, tail(p, 2), d)
+      d = inner.shift(t, tail(p, 2), d) or d
       put(s, math.max(1, s[1] - d), t)
     end
+    return d
   end
 
   local function carried(s, p, now, owed)

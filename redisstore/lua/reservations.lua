@@ -56,8 +56,8 @@ local function put(st, id, r)
   if not st.far or r[DEADLINE] > st.far then st.far = r[DEADLINE] end
 end
 
--- shift_back moves every reservation back by a span, like the clock. It returns the ids of
--- the reservations that expired, in order.
+-- shift_back moves every reservation back by a span, or forward if it is negative, like the
+-- clock. It returns the ids of the reservations that expired, in order.
 local function shift_back(st, back)
   local due = {}
   for _, id in ipairs(call('ZRANGE', KEYS[st.h + 1], '0', '-1')) do
@@ -78,7 +78,7 @@ end
 local function expire(st, h, back)
   use_reservations(st, h)
   local due, first
-  if back > 0 then
+  if back ~= 0 then
     due = shift_back(st, back)
   else
     due = call('ZRANGEBYSCORE', KEYS[h + 1], micros(-st.now), micros(st.now))
@@ -90,7 +90,7 @@ local function expire(st, h, back)
   for _, id in ipairs(due) do
     local r
     local v = live and back == 0 and call('HGET', KEYS[h], id)
-    if back > 0 then
+    if back ~= 0 then
       r = st.reservations[id]
     elseif v and v:find(',-1,', 1, true) then -- not settled
       r = cjson.decode(v)
@@ -175,7 +175,7 @@ end
 -- clear resets st to the state of an unused key.
 local function clear(st, h)
   use_reservations(st, h)
-  st.s, st.reservations, st.wiped, st.due, st.far = {}, {}, true, nil, nil
+  st.s, st.reservations, st.wiped, st.due, st.far, st.ahead = {}, {}, true, nil, nil, nil
   st.dirty, st.reset = true, 0
 end
 
@@ -270,6 +270,7 @@ end
 local function carry(st, x, open)
   local old, reservations = carried(st, x, open)
   if not old then return end
+  st.ahead = st.ahead or old.ahead
   if old.due and x[6] ~= AFRESH then
     use_reservations(st, x[1])
     for _, id in ipairs(call('ZRANGE', KEYS[old.h + 1], '0', '-1')) do

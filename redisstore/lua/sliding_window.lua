@@ -107,7 +107,9 @@ local function decide(s, p, op, now, n, at)
 end
 
 local function shift(s, p, d)
-  if s[1] and s[1] > 0 then s[1] = math.max(1, s[1] - floor(d / p[2])) end
+  local segments = floor(d / p[2])
+  if s[1] and s[1] > 0 then s[1] = math.max(1, s[1] - segments) end
+  return segments * p[2]
 end
 
 return { decide = decide, shift = shift }
