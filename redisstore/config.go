@@ -36,8 +36,9 @@ type Config struct {
 
 	// Clock returns the time in µs since the epoch, for tests and for servers that refuse
 	// TIME in scripts; the clock of Redis if nil. Two clocks at a constant offset
-	// admit at most one burst more than one clock. Of clocks that differ by less than a limit takes to refill, the one furthest
-	// ahead decides. Other differences count as jumps of the clock: see docs/guarantees.md.
+	// admit at most one burst more than one clock. If clocks differ by less than a limit
+	// takes to refill, the one furthest ahead decides. Other differences count as jumps of
+	// the clock: see docs/guarantees.md.
 	Clock func() int64
 
 	// Skew is the span by which the clocks of processes may differ if Clock is set: at most
