@@ -124,7 +124,7 @@ func TestRetryAfter(t *testing.T) {
 		cache.Do(ctx, r)
 		first, _ := cache.Do(ctx, r)
 		for _, passed := range []time.Duration{0, time.Microsecond, 100*time.Millisecond + 1, 499_999 * time.Microsecond} {
-			sleep(passed - time.Now().Sub(first.At))
+			sleep(passed - time.Since(first.At))
 			want, _ := store.Store.Do(ctx, r)
 			if got, err := cache.Do(ctx, r); err != nil || got.OK || got != want {
 				t.Errorf("after %v: %+v, %v, want %+v", passed, got, err, want)
@@ -133,7 +133,7 @@ func TestRetryAfter(t *testing.T) {
 		if n := store.calls.Load(); n != 2 {
 			t.Errorf("%d calls, want 2", n)
 		}
-		sleep(first.RetryAfter - time.Now().Sub(first.At))
+		sleep(first.RetryAfter - time.Since(first.At))
 		if d, err := cache.Do(ctx, r); err != nil || !d.OK {
 			t.Errorf("after RetryAfter: %+v, %v, want an admission", d, err)
 		}
