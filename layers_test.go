@@ -57,6 +57,7 @@ var layout = map[string]row{
 	"internal/roundtrip": {layer: 0}, // reports of a store to the store over it
 	"internal/backoff":   {layer: 2}, // the pacer that clients share
 	"internal/fakestore": {layer: 3}, // stores for tests
+	"internal/porttest":  {layer: 0}, // free ports for tests
 
 	"": {layer: 1}, // package weir
 
@@ -154,7 +155,6 @@ var layout = map[string]row{
 
 	// Never tagged and never imported by lower layers.
 	"benchmarks":                  {layer: 14},
-	"e2e/porttest":                {layer: 13},
 	"examples/*":                  {layer: 14, third: []string{"github.com/ThreeDotsLabs/watermill", "github.com/go-chi/chi/v5"}},
 	"edge/nginx":                  {layer: 0}, // the Lua of the edge, embedded
 	"e2e/*":                       {layer: 14, third: []string{"github.com/redis/rueidis", "github.com/redis/go-redis/v9", "github.com/jackc/pgx/v5", "github.com/chromedp"}},

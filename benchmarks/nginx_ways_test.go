@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
-	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/internal/porttest"
 )
 
 // The upstream of every way.

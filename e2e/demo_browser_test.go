@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/floodweir/weir/e2e/browsertest"
-	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
+	"github.com/floodweir/weir/internal/porttest"
 )
 
 // TestDemoInABrowser opens the first page of the demo, presses its buttons and reads the

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/internal/porttest"
 )
 
 // These tests call the gRPC listener for Envoy with plain HTTP/2 frames, so that the client

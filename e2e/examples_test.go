@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/internal/porttest"
 )
 
 // wovenExample builds the program of an example directory with `weir go`.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
+	"github.com/floodweir/weir/internal/porttest"
 )
 
 // authPage returns the configurations on the page about forward auth.

@@ -12,9 +12,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/internal/porttest"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 

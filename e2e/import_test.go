@@ -16,8 +16,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
+	"github.com/floodweir/weir/internal/porttest"
 )
 
 // shop is the sample nginx.conf of the importer's tests.

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
-	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/internal/porttest"
 )
 
 var recordTraces = flag.String("limitreq.record", "", "write what nginx did to this directory, as algo/testdata/limit_req has it")

@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/internal/porttest"
 )
 
 // How many programs of examples/paid the tests run, and how many replicas each has.

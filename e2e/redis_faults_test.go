@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/internal/porttest"
 	"github.com/floodweir/weir/redisstore"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
+	"github.com/floodweir/weir/internal/porttest"
 )
 
 // TestRedisRestarts starts weir before Redis with --start-degraded, then stops and starts

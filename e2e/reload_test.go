@@ -19,9 +19,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/internal/porttest"
 )
 
 // A serving is a running weir whose policy file changes.

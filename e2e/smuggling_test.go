@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
+	"github.com/floodweir/weir/internal/porttest"
 )
 
 // echoConf is an nginx that responds with the request that it parsed. It distinguishes its own

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/internal/porttest"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -25,16 +26,13 @@ func TestScript(t *testing.T) {
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
 			for _, name := range []string{"GATEWAY", "API", "GRPC", "RESP", "ADMIN", "UNUSED", "TAKEN"} {
-				l, err := net.Listen("tcp", "127.0.0.1:0")
-				if err != nil {
-					return err
-				}
-				if e.Setenv(name, l.Addr().String()); name == "TAKEN" {
-					e.Defer(func() { l.Close() })
-				} else {
-					l.Close()
-				}
+				e.Setenv(name, porttest.Address(t))
 			}
+			l, err := net.Listen("tcp", e.Getenv("TAKEN"))
+			if err != nil {
+				return err
+			}
+			e.Defer(func() { l.Close() })
 			e.Setenv("WEIR_SERVER", "http://"+e.Getenv("API"))
 			for _, door := range []string{"GRPC", "RESP", "ADMIN"} {
 				e.Setenv("WEIR_LISTEN_"+door, "127.0.0.1:0")
@@ -50,7 +48,9 @@ func get(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: get STATUS URL FILE")
 	}
 	var last string
-	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); <-tick.C {
 		res, err := http.Get(args[1])
 		if err != nil {
 			last = err.Error()

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
-	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/internal/porttest"
 )
 
 // interfaces are three ways to one bucket: nginx with Lua and several workers, the gateway of

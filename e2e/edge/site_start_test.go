@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
-	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/internal/porttest"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -18,12 +18,12 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/flashsale/child"
-	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/verify/auditor"
 	"github.com/floodweir/weir/flashsale/verify/calllog"
+	"github.com/floodweir/weir/internal/porttest"
 )
 
 // resumeWithin is the maximum time without a response after a kill.

@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
-	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/front"
+	"github.com/floodweir/weir/internal/porttest"
 )
 
 // The kinds of front.

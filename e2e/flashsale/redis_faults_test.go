@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/redisinventory"
+	"github.com/floodweir/weir/internal/porttest"
 )
 
 const redisUnits = 240

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/floodweir/weir/e2e/porttest"
+	"github.com/floodweir/weir/internal/porttest"
 )
 
 // A Config describes a server. HTTP is the content of its http block. In it, DIR is the

@@ -22,7 +22,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/floodweir/weir/e2e/porttest"
+	"github.com/floodweir/weir/internal/porttest"
 )
 
 // A Server is a PostgreSQL server. Its methods are for one goroutine at a time.

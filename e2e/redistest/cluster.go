@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/floodweir/weir/e2e/porttest"
+	"github.com/floodweir/weir/internal/porttest"
 )
 
 // ClusterServers is a running Redis Cluster of three primaries, each with a replica.

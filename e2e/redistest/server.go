@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/floodweir/weir/e2e/porttest"
+	"github.com/floodweir/weir/internal/porttest"
 )
 
 // A Server is a running redis-server.
