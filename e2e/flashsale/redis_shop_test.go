@@ -158,15 +158,22 @@ func (s *redisShop) drainEpoch(ctx context.Context, epoch int64) {
 }
 
 // backlog keeps the order writers from the stream until s.writers is unlocked, and waits until
-// the stream has at least n reservations.
+// n more reservations are in the stream.
 func (s *redisShop) backlog(n int64) {
 	s.writers.Lock()
+	before := int64(-1)
 	redistest.Await(s.t, "reservations are in the stream", func() error {
 		c, err := s.inventory.Counts(context.Background(), s.id, s.ledger.epoch())
-		if err == nil && c.Backlog < n {
-			err = fmt.Errorf("%d in the stream, want %d", c.Backlog, n)
+		if err != nil {
+			return err
 		}
-		return err
+		if before < 0 {
+			before = c.Backlog
+		}
+		if c.Backlog < before+n {
+			return fmt.Errorf("%d in the stream, want %d", c.Backlog, before+n)
+		}
+		return nil
 	})
 }
 
