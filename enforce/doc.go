@@ -52,8 +52,8 @@
 //
 // Admission.Err returns the error in each of these cases. A canceled request is refused, not
 // failed open. So is a request that this process is too busy to decide, whatever the modes are:
-// the error then wraps weir.ErrOverloaded. If the request reserves something, the store gets another second to reply, so
-// that the reservation can be canceled.
+// the error then wraps weir.ErrOverloaded. If the request reserves something, the store gets
+// another second to reply, so that the reservation can be canceled.
 //
 // # Concurrency
 //

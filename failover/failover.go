@@ -143,35 +143,27 @@ func New(store weir.Store, c Config) (*Store, error) {
 }
 
 func (c *Config) normalize() error {
+	const most = 1 << 20 // calls and waiters
+	c.Deadline = cmp.Or(c.Deadline, DefaultDeadline)
+	c.Cooldown = cmp.Or(c.Cooldown, DefaultCooldown)
+	c.MaxCalls = cmp.Or(c.MaxCalls, min(DefaultCallsPerCore*runtime.GOMAXPROCS(0), most))
 	for _, f := range []struct {
-		name  string
-		value *time.Duration
-		def   time.Duration
-		most  time.Duration
+		name        string
+		value, most time.Duration
 	}{
-		{"Deadline", &c.Deadline, DefaultDeadline, time.Hour},
-		{"Cooldown", &c.Cooldown, DefaultCooldown, 24 * time.Hour},
+		{"Deadline", c.Deadline, time.Hour},
+		{"Cooldown", c.Cooldown, 24 * time.Hour},
 	} {
-		*f.value = cmp.Or(*f.value, f.def)
-		if *f.value < 0 || *f.value > f.most {
-			return fmt.Errorf("failover: %s: %w: got %v, want more than 0, at most %v", f.name, weir.ErrInvalid, *f.value, f.most)
+		if f.value < 0 || f.value > f.most {
+			return fmt.Errorf("failover: %s: %w: got %v, want more than 0, at most %v", f.name, weir.ErrInvalid, f.value, f.most)
 		}
 	}
-	for _, f := range []struct {
-		name  string
-		value *int
-		def   int
-	}{
-		{"MaxCalls", &c.MaxCalls, min(DefaultCallsPerCore*runtime.GOMAXPROCS(0), 1<<20)},
-		{"MaxQueue", &c.MaxQueue, min(8*c.MaxCalls, 1<<20)},
-	} {
-		if f.name == "MaxQueue" {
-			f.def = min(8*c.MaxCalls, 1<<20)
-		}
-		*f.value = cmp.Or(*f.value, f.def)
-		if *f.value < 0 || *f.value > 1<<20 {
-			return fmt.Errorf("failover: %s: %w: got %d, want 1 to %d", f.name, weir.ErrInvalid, *f.value, 1<<20)
-		}
+	if c.MaxCalls < 0 || c.MaxCalls > most {
+		return fmt.Errorf("failover: MaxCalls: %w: got %d, want 1 to %d", weir.ErrInvalid, c.MaxCalls, most)
+	}
+	c.MaxQueue = cmp.Or(c.MaxQueue, min(8*c.MaxCalls, most))
+	if c.MaxQueue < 0 || c.MaxQueue > most {
+		return fmt.Errorf("failover: MaxQueue: %w: got %d, want 1 to %d", weir.ErrInvalid, c.MaxQueue, most)
 	}
 	return nil
 }
@@ -190,7 +182,7 @@ func (s *Store) Do(ctx context.Context, r weir.Request) (d weir.Decision, err er
 			s.finish(c, errPanic)
 		}
 	}()
-	start := time.Now()
+	start := c.began // before the store reports to c
 	d, err = s.store.Do(c, r)
 	if s.c.ObserveCall != nil {
 		s.c.ObserveCall(ctx, r.Verb, false, start, err)
@@ -217,7 +209,7 @@ func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision
 			s.finish(c, errPanic)
 		}
 	}()
-	start := time.Now()
+	start := c.began // before the store reports to c
 	ok, err = s.store.DoAll(c, rs, ds)
 	if s.c.ObserveCall != nil {
 		s.c.ObserveCall(ctx, 0, true, start, err)

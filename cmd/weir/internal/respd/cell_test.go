@@ -46,17 +46,22 @@ func rounded(ns int64) int64 {
 	return s
 }
 
-// TestBurstsInTurn sends commands with several bursts for one key through two servers with one
-// store. As in redis-cell the key has one state, so each burst admits what is due.
-func TestBurstsInTurn(t *testing.T) {
-	var now atomic.Int64
+// twoServers returns clients of two servers that share a store in memory, and its clock in µs.
+func twoServers(t *testing.T) (now *atomic.Int64, clients [2]*client) {
+	now = new(atomic.Int64)
 	now.Store(1_700_000_000_000_000)
-	store := memory(t, &now)
-	var clients [2]*client
+	store := memory(t, now)
 	for i := range clients {
 		_, addr := start(t, respd.Config{Store: store})
 		clients[i] = dial(t, addr)
 	}
+	return now, clients
+}
+
+// TestBurstsInTurn sends commands with several bursts for one key through two servers with one
+// store. As in redis-cell the key has one state, so each burst admits what is due.
+func TestBurstsInTurn(t *testing.T) {
+	now, clients := twoServers(t)
 	model := cell{tat: map[string]int64{}}
 	r := rand.New(rand.NewPCG(3, 2))
 	admitted := 0
@@ -81,14 +86,7 @@ func TestBurstsInTurn(t *testing.T) {
 // at most the larger burst and what is due at the larger rate, and at least what is due at the
 // smaller one.
 func TestRatesInTurn(t *testing.T) {
-	var now atomic.Int64
-	now.Store(1_700_000_000_000_000)
-	store := memory(t, &now)
-	var clients [2]*client
-	for i := range clients {
-		_, addr := start(t, respd.Config{Store: store})
-		clients[i] = dial(t, addr)
-	}
+	now, clients := twoServers(t)
 	admitted, asked := 0, 0
 	for range 100 { // seconds
 		for i := range 20 {
