@@ -54,8 +54,8 @@ test: need .bin/tally ## everything that CI does: check, all tests with real ser
 	.bin/tally unit -vet=off -tags=crashpoints -timeout=10m -- $(plain) \
 		then race -vet=off -race -timeout=10m -- $(racy) \
 		then flashsale -vet=off -count=1 -timeout=20m -- ./e2e/flashsale \
-		beside e2e -vet=off -count=1 -p=1 -timeout=20m -skip=^TestRedis -- $(servers) \
-		then redis-race -vet=off -race -count=1 -timeout=20m -run=^TestRedis -- ./e2e || bad=1; \
+		next redis-race -vet=off -race -count=1 -timeout=20m -run=^TestRedis -- ./e2e \
+		beside e2e -vet=off -count=1 -p=1 -timeout=20m -skip=^TestRedis -- $(servers) || bad=1; \
 	echo "make test: $$((SECONDS - start)) s"; \
 	if [ -n "$$bad" ]; then echo "make test: FAILED (see above; make check comes first)"; exit 1; fi
 

@@ -1,9 +1,11 @@
 // Command tally runs the tests of several stages and counts them together.
 //
-//	tally STAGE [VAR=value…] [flags of go test] -- PACKAGES… [beside STAGE …] [then STAGE …]
+//	tally STAGE [VAR=value…] [flags of go test] -- PACKAGES… [beside|next|then STAGE …]
 //
-// Each stage is one call of go test, which builds and runs several packages at once. Stages
-// joined by beside run at the same time. For each stage tally prints one line with its time
+// Each stage is one call of go test, which builds and runs several packages at once. A stage
+// after beside starts with the stage before it, one after next when that stage has ended, and
+// one after then when all have ended. So "a next b beside c then d" starts a and c, b after a,
+// and d at the end. For each stage tally prints one line with its time
 // and the CPU time of its processes, the seconds of its slowest packages, and the output of
 // failed tests. The last line counts the tests that passed, failed and were skipped; a
 // test with subtests counts as its subtests. tally fails if a test failed or was skipped,
@@ -33,24 +35,24 @@ func main() {
 type stage struct {
 	name            string
 	env, flags, pkg []string
-	beside          bool // runs at the same time as the stage before
+	when            string // beside, next or then; empty for the first
 }
 
 // parse splits args into stages.
 func parse(args []string) ([]stage, error) {
 	var all []stage
-	beside := false
+	when := ""
 	for {
 		part, rest := args, []string(nil)
-		end := slices.IndexFunc(args, func(a string) bool { return a == "then" || a == "beside" })
+		end := slices.IndexFunc(args, func(a string) bool { return a == "beside" || a == "next" || a == "then" })
 		if end >= 0 {
 			part, rest = args[:end], args[end+1:]
 		}
 		dashes := slices.Index(part, "--")
 		if dashes < 1 || dashes == len(part)-1 || strings.HasPrefix(part[0], "-") {
-			return nil, fmt.Errorf("usage: tally STAGE [VAR=value…] [flags of go test] -- PACKAGES… [beside STAGE …] [then STAGE …]")
+			return nil, fmt.Errorf("usage: tally STAGE [VAR=value…] [flags of go test] -- PACKAGES… [beside|next|then STAGE …]")
 		}
-		s := stage{name: part[0], beside: beside}
+		s := stage{name: part[0], when: when}
 		for _, a := range part[1:dashes] {
 			if strings.HasPrefix(a, "-") {
 				s.flags = append(s.flags, a)
@@ -63,7 +65,7 @@ func parse(args []string) ([]stage, error) {
 		if end < 0 {
 			return all, nil
 		}
-		args, beside = rest, args[end] == "beside"
+		args, when = rest, args[end]
 	}
 }
 
@@ -76,20 +78,28 @@ func run(args []string, out io.Writer) error {
 	var sum counts
 	var broken []string
 	var running sync.WaitGroup
-	for _, s := range stages {
-		if !s.beside {
+	for len(stages) > 0 {
+		n := 1 // stages that run one after the other
+		for n < len(stages) && stages[n].when == "next" {
+			n++
+		}
+		lane := stages[:n]
+		stages = stages[n:]
+		if lane[0].when == "then" {
 			running.Wait()
 		}
 		running.Go(func() {
-			var text bytes.Buffer
-			c, err := s.report(&text)
-			mu.Lock()
-			defer mu.Unlock()
-			text.WriteTo(out)
-			if err != nil {
-				broken = append(broken, s.name)
+			for _, s := range lane {
+				var text bytes.Buffer
+				c, err := s.report(&text)
+				mu.Lock()
+				text.WriteTo(out)
+				if err != nil {
+					broken = append(broken, s.name)
+				}
+				sum.add(c)
+				mu.Unlock()
 			}
-			sum.add(c)
 		})
 	}
 	running.Wait()

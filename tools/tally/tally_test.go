@@ -111,12 +111,43 @@ func TestA(t *testing.T) {
 	}
 }
 
+// TestNext runs two stages one after the other beside one that waits for the second.
+func TestNext(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "go.mod", "module p\n\ngo 1.26.0\n")
+	for name, test := range map[string]string{
+		"a": `if err := os.WriteFile("here", nil, 0o644); err != nil { t.Fatal(err) }`,
+		"b": `if _, err := os.Stat("../a/here"); err != nil { t.Fatal("too early") }
+			if err := os.WriteFile("here", nil, 0o644); err != nil { t.Fatal(err) }`,
+		"c": `for end := time.Now().Add(time.Minute); ; {
+				if _, err := os.Stat("../b/here"); err == nil { return }
+				if time.Now().After(end) { t.Fatal("the other stages do not run") }
+			}`,
+	} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write(t, dir, name+"/p_test.go", `package p
+import ("os"; "testing"; "time")
+var _ = time.Now
+func TestA(t *testing.T) { `+test+` }
+`)
+	}
+	t.Chdir(dir)
+	t.Setenv("GOWORK", "off")
+	var out strings.Builder
+	if err := run(strings.Fields("one -- ./a next two -- ./b beside three -- ./c"), &out); err != nil || !strings.Contains(out.String(), "\n3 passed, 0 failed") {
+		t.Errorf("run = %v, want 3 passed in:\n%s", err, &out)
+	}
+}
+
 func TestParse(t *testing.T) {
-	gs, err := parse(strings.Fields("one A=1 -x -- a b/... then two -y -- c beside three -- d"))
+	gs, err := parse(strings.Fields("one A=1 -x -- a b/... then two -y -- c beside three -- d next four -- e"))
 	want := []stage{
 		{name: "one", env: []string{"A=1"}, flags: []string{"-x"}, pkg: []string{"a", "b/..."}},
-		{name: "two", flags: []string{"-y"}, pkg: []string{"c"}},
-		{name: "three", pkg: []string{"d"}, beside: true},
+		{name: "two", flags: []string{"-y"}, pkg: []string{"c"}, when: "then"},
+		{name: "three", pkg: []string{"d"}, when: "beside"},
+		{name: "four", pkg: []string{"e"}, when: "next"},
 	}
 	if err != nil || !reflect.DeepEqual(gs, want) {
 		t.Errorf("parse = %v, %v, want %v", gs, err, want)
