@@ -30,7 +30,7 @@ func (d *Directive) check() (err error) {
 	if d.Limits, err = d.limits(); err != nil {
 		return err
 	}
-	if d.Keys, err = list(d.Key, "key", isPath, "a parameter such as userID, or a field of one such as req.UserID"); err != nil {
+	if d.Keys, err = list(d.Key, "key", isPath, "a parameter such as userID, or a field of one such as req.UserID"+orName(d.Key.Text)); err != nil {
 		return err
 	}
 	if d.Cost.Set && !token.IsIdentifier(d.Cost.Text) {

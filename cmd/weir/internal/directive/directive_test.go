@@ -130,6 +130,7 @@ func TestParseErrors(t *testing.T) {
 		{" algorithm=magic", `column 12: algorithm "magic": want token_bucket, leaky_bucket, fixed_window, sliding_window, sliding_log or concurrency`},
 		{" key=a+b", `column 6: key "a+b": want a parameter such as userID, or a field of one such as req.UserID`},
 		{" key=a,", `column 8: key "": want a parameter such as userID, or a field of one such as req.UserID`},
+		{" key=get-id", `column 6: key "get-id": want a parameter such as userID, or a field of one such as req.UserID, or name=get-id to name the limit`},
 		{" key=f()", `column 6: key "f()": want a parameter such as userID, or a field of one such as req.UserID`},
 		{" cost=0", `column 7: cost "0": want a whole number from 1 on, or a parameter`},
 		{" cost=1.5", `column 7: cost "1.5": want a whole number from 1 on, or a parameter`},

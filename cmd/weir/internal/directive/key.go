@@ -13,7 +13,7 @@ func (f *finder) key(s *Site) {
 		names := strings.Split(v.Text, ".")
 		param := s.param(names[0])
 		if param < 0 {
-			f.faultf(s.at(v), "key %q: %s has no parameter %s: want %s", v.Text, s.Func.Name(), names[0], s.params())
+			f.faultf(s.at(v), "key %q: %s has no parameter %s: want %s%s", v.Text, s.Func.Name(), names[0], s.params(), orName(v.Text))
 			continue
 		}
 		t := s.Func.Signature().Params().At(param).Type()
@@ -36,6 +36,15 @@ func (f *finder) key(s *Site) {
 			s.Key = append(s.Key, KeyExpr{param, names[1:], t})
 		}
 	}
+}
+
+// orName suggests the field name for a key that is a fixed text, as a key is in many other
+// libraries.
+func orName(key string) string {
+	if !isName(key) {
+		return ""
+	}
+	return ", or name=" + key + " to name the limit"
 }
 
 // cost resolves the parameter that is the cost.
