@@ -29,7 +29,17 @@ type Config struct {
 	// Carry says what becomes of a key's tokens when LimitFunc returns another limit
 	// than before.
 	Carry Carry
+
+	// Name, if not empty, names the states of the keys (see Limit.Named), in at most 100
+	// bytes. A state then outlives any number of changes of its limit, also if processes
+	// that share a store change it one after another. Limiters with different tasks need
+	// different names or prefixes. Usage carries over: other values of Carry are refused.
+	// A Shared limit stays as it is.
+	Name string
 }
+
+// maxName is the longest Config.Name, in bytes.
+const maxName = 100
 
 const defaultMaxWaiters = 1024
 
@@ -41,6 +51,7 @@ const allKeys = "*"
 type Limiter struct {
 	store   Store
 	prefix  string
+	name    string
 	rules   atomic.Pointer[rules]
 	perKey  keyLimits
 	waiters waitqueue.Queue
@@ -59,20 +70,21 @@ const maxFrom = 4
 // replace returns rules with another limit in force.
 func (r *rules) replace(limit Limit, carry Carry) *rules {
 	next := &rules{limit: limit, carry: carry}
-	next.remember(r.limit)
-	next.remember(r.from...)
+	next.add(maxFrom, r.limit)
+	next.add(maxFrom, r.from...)
 	return next
 }
 
-// remember adds limits that were in force before.
-func (r *rules) remember(limits ...Limit) {
+// add adds limits that were in force before, up to most in total. Limits that have a state
+// in common need it once.
+func (r *rules) add(most int, limits ...Limit) {
 	for _, l := range limits {
-		if len(r.from) == maxFrom {
+		if len(r.from) >= most {
 			return
 		}
-		known := l.IsZero() || l.Equal(r.limit)
+		known := l.IsZero() || l.s.State == r.limit.s.State
 		for _, f := range r.from {
-			known = known || l.Equal(f)
+			known = known || l.s.State == f.s.State
 		}
 		if !known {
 			r.from = append(r.from, l)
@@ -89,12 +101,15 @@ func New(store Store, limit Limit, c Config) (*Limiter, error) {
 		return nil, fmt.Errorf("weir: limit: %w: want a limit such as MustLimit(\"10/s\"), got the zero Limit", ErrInvalid)
 	case c.MaxWaiters < 0:
 		return nil, fmt.Errorf("weir: MaxWaiters: %w: want 0 or more, got %d", ErrInvalid, c.MaxWaiters)
-	case c.Carry > CarryReset:
-		return nil, fmt.Errorf("weir: Carry: %w: want a constant of type Carry, got %d", ErrInvalid, c.Carry)
+	case len(c.Name) > maxName:
+		return nil, fmt.Errorf("weir: Name: %w: want at most %d bytes, got %d", ErrInvalid, maxName, len(c.Name))
 	case len(c.Prefix) > bounds.MaxKey/2 || strings.IndexByte(c.Prefix, 0) >= 0:
 		return nil, fmt.Errorf("weir: Prefix: %w: want at most %d bytes without a zero byte, got %.40q", ErrInvalid, bounds.MaxKey/2, c.Prefix)
 	}
-	l := &Limiter{store: store}
+	l := &Limiter{store: store, name: c.Name}
+	if err := l.checkCarry(c.Carry); err != nil {
+		return nil, err
+	}
 	if c.Prefix != "" {
 		l.prefix = c.Prefix + "\x00"
 	}
@@ -102,9 +117,27 @@ func New(store Store, limit Limit, c Config) (*Limiter, error) {
 	if c.MaxWaiters == 0 {
 		l.waiters.Max = defaultMaxWaiters
 	}
-	l.rules.Store(&rules{limit: limit})
-	l.perKey.init(c.LimitFunc, c.Carry)
+	l.rules.Store(&rules{limit: named(limit, c.Name)})
+	l.perKey.init(c)
 	return l, nil
+}
+
+func (l *Limiter) checkCarry(c Carry) error {
+	switch {
+	case c > CarryReset:
+		return fmt.Errorf("weir: Carry: %w: want a constant of type Carry, got %d", ErrInvalid, c)
+	case c != CarryUsage && l.name != "":
+		return fmt.Errorf("weir: Carry: %w: want CarryUsage, as the limiter has a name, got %d", ErrInvalid, c)
+	}
+	return nil
+}
+
+// named returns limit with a name, if there is one.
+func named(limit Limit, name string) Limit {
+	if name == "" {
+		return limit
+	}
+	return limit.Named(name)
 }
 
 // Limit returns the limit in force, for keys whose limit is not from LimitFunc.
@@ -113,12 +146,17 @@ func (l *Limiter) Limit() Limit { return l.rules.Load().limit }
 // SetLimit puts another limit in force for every key. A key keeps what it owes:
 // at its next request its state under the former limit is carried over as carry
 // says. A Limiter remembers the last four limits that it replaced. Processes that
-// share a store each need the change. It returns an error that wraps ErrInvalid for
-// the zero Limit.
+// share a store each need the change. Until all have it, those with the former limit
+// use a state of their own, unless the Limiter has a Config.Name. SetLimit returns an
+// error that wraps ErrInvalid for the zero Limit.
 func (l *Limiter) SetLimit(limit Limit, carry Carry) error {
 	if limit.IsZero() {
 		return fmt.Errorf("weir: limit: %w: want a limit, got the zero Limit", ErrInvalid)
 	}
+	if err := l.checkCarry(carry); err != nil {
+		return err
+	}
+	limit = named(limit, l.name)
 	for {
 		old := l.rules.Load()
 		if old.limit.Equal(limit) {
@@ -136,10 +174,11 @@ func (l *Limiter) Request(ctx context.Context, key string, n int64) (Request, er
 	if key == "" {
 		return Request{}, errEmptyKey
 	}
-	r := l.rules.Load()
+	usual := l.rules.Load()
+	r := *usual
 	if l.perKey.limit != nil {
 		var err error
-		if r, err = l.perKey.rules(ctx, key, r); err != nil {
+		if r, err = l.perKey.rules(ctx, key, usual); err != nil {
 			return Request{}, err
 		}
 	}

@@ -32,6 +32,9 @@ func TestNewRefuses(t *testing.T) {
 		{store, weir.Limit{}, weir.Config{}, "zero Limit"},
 		{store, ten, weir.Config{MaxWaiters: -1}, "MaxWaiters"},
 		{store, ten, weir.Config{Prefix: "a\x00b"}, "zero byte"},
+		{store, ten, weir.Config{Carry: weir.CarryReset + 1}, "Carry"},
+		{store, ten, weir.Config{Carry: weir.CarryAsIs, Name: "n"}, "Carry"},
+		{store, ten, weir.Config{Name: strings.Repeat("n", 101)}, "Name"},
 		{store, ten, weir.Config{Prefix: strings.Repeat("p", bounds.MaxKey)}, "Prefix"},
 	} {
 		if _, err := weir.New(c.store, c.limit, c.c); !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
@@ -76,6 +79,9 @@ func TestBadInput(t *testing.T) {
 	}
 	if err := l.SetLimit(weir.Limit{}, weir.CarryAsIs); !errors.Is(err, weir.ErrInvalid) {
 		t.Errorf("SetLimit of the zero Limit: %v, want ErrInvalid", err)
+	}
+	if err := l.SetLimit(weir.MustLimit("20/s"), weir.CarryReset+1); !errors.Is(err, weir.ErrInvalid) {
+		t.Errorf("SetLimit with an unknown Carry: %v, want ErrInvalid", err)
 	}
 }
 

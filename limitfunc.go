@@ -23,6 +23,7 @@ const maxKeyLimits = 1 << 16
 // keyLimits are the limits of keys with a limit of their own.
 type keyLimits struct {
 	limit LimitFunc // nil if keys have none
+	name  string
 	carry Carry
 	seed  maphash.Seed
 
@@ -30,24 +31,27 @@ type keyLimits struct {
 	byKey map[uint64]*rules // by hash of the key; guarded by mu
 }
 
-func (k *keyLimits) init(limit LimitFunc, carry Carry) {
-	if limit != nil {
-		k.limit, k.carry, k.seed, k.byKey = limit, carry, maphash.MakeSeed(), map[uint64]*rules{}
+func (k *keyLimits) init(c Config) {
+	if c.LimitFunc != nil {
+		k.limit, k.name, k.carry, k.seed, k.byKey = c.LimitFunc, c.Name, c.Carry, maphash.MakeSeed(), map[uint64]*rules{}
 	}
 }
 
 // rules returns the rules of a key. usual are those of keys without a limit of their
 // own. If two keys have one hash, their rules name limits of both as replaced ones,
 // under which a key has no state: that changes no decision.
-func (k *keyLimits) rules(ctx context.Context, key string, usual *rules) (*rules, error) {
+func (k *keyLimits) rules(ctx context.Context, key string, usual *rules) (rules, error) {
 	limit, err := k.limit(ctx, key)
 	if err != nil {
-		return nil, fmt.Errorf("weir: LimitFunc: key %.40q: %w", key, err)
+		return rules{}, fmt.Errorf("weir: LimitFunc: key %.40q: %w", key, err)
 	}
 	if limit.IsZero() {
 		if limit = usual.limit; limit.IsZero() {
-			return nil, fmt.Errorf("weir: LimitFunc: key %.40q: %w: got the zero Limit, want a limit, as New had none", key, ErrInvalid)
+			return rules{}, fmt.Errorf("weir: LimitFunc: key %.40q: %w: got the zero Limit, want a limit, as New had none", key, ErrInvalid)
 		}
+	}
+	if limit = named(limit, k.name); k.name != "" && limit.s.Named {
+		return rules{limit: limit}, nil // the stored state has the limit before
 	}
 	hash := maphash.String(k.seed, key)
 	k.mu.RLock()
@@ -55,11 +59,11 @@ func (k *keyLimits) rules(ctx context.Context, key string, usual *rules) (*rules
 	k.mu.RUnlock()
 	switch {
 	case known == nil && limit.Equal(usual.limit):
-		return usual, nil
+		return *usual, nil
 	case known != nil && known.limit.Equal(limit):
-		return known, nil
+		return *known, nil
 	}
-	return k.change(hash, limit, usual), nil
+	return *k.change(hash, limit, usual), nil
 }
 
 // change remembers another limit of a key.
@@ -79,8 +83,8 @@ func (k *keyLimits) change(hash uint64, limit Limit, usual *rules) *rules {
 		return known
 	}
 	next := known.replace(limit, k.carry)
-	next.remember(usual.limit)
-	next.remember(usual.from...)
+	next.add(maxFrom, usual.limit)
+	next.add(maxFrom, usual.from...)
 	k.byKey[hash] = next
 	return next
 }
