@@ -37,12 +37,18 @@ type Denied struct {
 	Message  string        // for the caller
 	Decision weir.Decision // of the limit that denied; zero if a Protection did
 	Cause    error         // the error of the Protection, or nil
+
+	whole bool // Message is that of the Resource
 }
 
-// Error returns the message and the retry delay, if it is known: "rate limit exceeded: getId:
-// retry after 3s". A delay of more than a millisecond is rounded up to milliseconds. For a
-// Protection it returns its error: "call refused: getId: breaker: open".
+// Error returns Message if the Resource has one. Otherwise it adds the retry delay, if it is
+// known: "rate limit exceeded: getId: retry after 3s". A delay of more than a millisecond is
+// rounded up to milliseconds. For a Protection it adds its error: "call refused: getId: breaker:
+// open".
 func (d *Denied) Error() string {
+	if d.whole {
+		return d.Message
+	}
 	text := d.Message + ": " + d.Name
 	switch retry := d.Decision.RetryAfter; {
 	case d.Cause != nil:

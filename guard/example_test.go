@@ -91,7 +91,7 @@ func ExampleAction() {
 	// Output:
 	// sent a
 	// sent bb
-	// too much mail: mail: retry after 20s
+	// too much mail
 }
 
 func ExamplePlain() {

@@ -95,8 +95,7 @@ func (g *Guard) enterLimits(e *Entry, now *resolved, key string, n int64, answer
 			v.admission.Cancel()
 		}
 	case enforce.Denied:
-		g.count.denied.Add(1)
-		err = &Denied{Name: g.resource.Name, Message: g.message(messageLimited), Decision: v.admission.Decision()}
+		err = g.denied(messageLimited, v.admission.Decision(), nil)
 	default:
 		err = &StoreError{Name: g.resource.Name, Err: err}
 	}
@@ -139,8 +138,7 @@ func (g *Guard) enterProtections(e *Entry, now *resolved, key string) error {
 				g.count.undecided.Add(1)
 				return &StoreError{Name: g.resource.Name, Err: fmt.Errorf("%s: %w", w.name, err)}
 			}
-			g.count.denied.Add(1)
-			return &Denied{Name: g.resource.Name, Message: g.message(messageRefused), Cause: fmt.Errorf("%s: %w", w.name, err)}
+			return g.denied(messageRefused, weir.Decision{}, fmt.Errorf("%s: %w", w.name, err))
 		}
 		if exit != nil {
 			e.exits = append(e.exits, exit)
@@ -150,12 +148,15 @@ func (g *Guard) enterProtections(e *Entry, now *resolved, key string) error {
 	return nil
 }
 
-// message returns the message of a Denied.
-func (g *Guard) message(otherwise string) string {
-	if g.resource.Message != "" {
-		return g.resource.Message
+// denied counts a refused call and returns its error. It has the given message, unless the
+// Resource has one.
+func (g *Guard) denied(message string, d weir.Decision, cause error) *Denied {
+	g.count.denied.Add(1)
+	own := g.resource.Message
+	if own != "" {
+		message = own
 	}
-	return otherwise
+	return &Denied{Name: g.resource.Name, Message: message, Decision: d, Cause: cause, whole: own != ""}
 }
 
 // Enter decides about a call of a resource by name, in the Default registry, with one key for

@@ -19,8 +19,8 @@ type Resource struct {
 	// Limits apply unless a rule has others; DefaultLimit if empty.
 	Limits []weir.Limit
 
-	// Message is the message of Denied; if empty, "rate limit exceeded", or "call refused"
-	// if a Protection refused the call.
+	// Message is the whole text of Denied. If empty, that is "rate limit exceeded", or "call
+	// refused" if a Protection refused the call, with the name and the reason.
 	Message string
 
 	// Wait is the longest time that a denied call waits, up to a minute; none if zero. The

@@ -105,6 +105,8 @@ func details(s *directive.Site) string {
 	say(s.CostOf >= 0, "costof=%d", s.CostOf)
 	say(s.Context.Param >= 0, "context=%d", s.Context.Param)
 	say(s.Context.Method, "method")
+	say(s.Writer >= 0, "writer=%d", s.Writer)
+	say(s.Text, "text")
 	link := func(name string, l *directive.Link) {
 		if l == nil {
 			return

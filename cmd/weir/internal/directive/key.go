@@ -178,6 +178,27 @@ func isContext(t types.Type) bool {
 	return ok && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == "context" && n.Obj().Name() == "Context"
 }
 
+// writerOf returns the index of the http.ResponseWriter of a function without results, -1 if there
+// is none.
+func writerOf(sig *types.Signature) int {
+	for i := range sig.Params().Len() {
+		n, ok := types.Unalias(sig.Params().At(i).Type()).(*types.Named)
+		if ok && sig.Results().Len() == 0 && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == "net/http" && n.Obj().Name() == "ResponseWriter" {
+			return i
+		}
+	}
+	return -1
+}
+
+// returnsText reports whether the only result of a function is a string.
+func returnsText(sig *types.Signature) bool {
+	if sig.Results().Len() != 1 {
+		return false
+	}
+	b, ok := sig.Results().At(0).Type().Underlying().(*types.Basic)
+	return ok && b.Kind() == types.String
+}
+
 // typeName returns a type as this package writes it.
 func (f *finder) typeName(t types.Type) string {
 	return types.TypeString(t, f.qualifier)

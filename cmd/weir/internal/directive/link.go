@@ -15,15 +15,20 @@ func (f *finder) links(s *Site) {
 		s.Degrade = f.link(s, d.Degrade, "degrade", withError)
 	}
 	if !s.Failing() {
-		if !d.Fallback.Set && !d.Degrade.Set {
+		replaced := d.Fallback.Set || d.Degrade.Set
+		switch {
+		case replaced || s.Writer >= 0 || s.Text && d.Message.Set:
+		case s.Text:
+			f.faultf(s.Pos, "%s: has no error as its last result to report a denied call: want one, or a fallback, a degrade or a message", s.what())
+		default:
 			f.faultf(s.Pos, "%s: has no error as its last result to report a denied call: want one, or a fallback or degrade", s.what())
 		}
 		if d.OnError.Set {
 			f.faultf(s.at(d.OnError), "onerror %q: want a function whose last result is error; %s has none", d.OnError.Text, s.Func.Name())
 			return
 		}
-		if d.Message.Set {
-			f.faultf(s.at(d.Message), "message %q: want a function whose last result is error, to carry it; %s has none", d.Message.Text, s.Func.Name())
+		if d.Message.Set && replaced {
+			f.faultf(s.at(d.Message), "message %q: want it without fallback and degrade, which replace it; or a function whose last result is error", d.Message.Text)
 		}
 	}
 	for _, v := range d.Links {

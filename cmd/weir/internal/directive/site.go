@@ -29,6 +29,8 @@ type Site struct {
 	Cost    int64 // what a call costs, unless CostOf is set
 	CostOf  int   // the index of the parameter that is the cost; -1 if there is none
 	Context Context
+	Writer  int  // the index of the http.ResponseWriter of an HTTP handler; -1 if it is none
+	Text    bool // its only result is text, which can be the message
 
 	Fallback *Link // of fallback
 	Degrade  *Link // of degrade
@@ -196,6 +198,7 @@ func (f *finder) site(s *Site) {
 		return
 	}
 	s.Context = contextOf(sig)
+	s.Writer, s.Text = writerOf(sig), returnsText(sig)
 	f.key(s)
 	f.cost(s)
 	f.links(s)

@@ -211,6 +211,9 @@ func about(name, original string, s *directive.Site) string {
 	if l := s.Degrade; l != nil {
 		text += " A denied call returns the result of " + l.Object.Name() + "."
 	}
+	if m := s.Directive.Message; m.Set && s.Fallback == nil && s.Degrade == nil {
+		text += fmt.Sprintf(" A denied call returns %q.", m.Text)
+	}
 	return wrapped(text)
 }
 

@@ -5,6 +5,7 @@ import (
 	"go/format"
 	"go/types"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/floodweir/weir/cmd/weir/internal/directive"
@@ -242,10 +243,15 @@ func (b *body) answer() {
 		b.back(b.reply(*instead, b.err))
 	}
 	b.linef("if %s != nil {", b.err)
-	if b.s.Failing() {
+	switch {
+	case b.s.Failing():
 		b.back(strings.Join(b.results, ", "))
-	} else {
+	case instead != nil:
 		b.back(b.reply(*instead, b.err))
+	case b.s.Writer >= 0:
+		b.back(fmt.Sprintf("%s.Respond(%s, %s)", b.guard(), b.params[b.s.Writer], b.err))
+	default:
+		b.back(strconv.Quote(b.s.Directive.Message.Text))
 	}
 }
 
