@@ -17,7 +17,7 @@ type faults struct {
 	lossy     float64       // of a message whose link goes black
 	counts    map[string]int
 	hits      map[int][]span  // by node, when faults hit its messages; -1: of all nodes
-	steps     []time.Duration // when the clock was set
+	swinging  bool            // the clock is being set back and forth
 }
 
 // deadline is the time for a decision: that of package failover.
@@ -25,7 +25,7 @@ const deadline = 50 * time.Millisecond
 
 var kinds = []string{
 	"stall", "stall", "long stall", "reset", "black hole", "refuse", "error", "failover", "failover", "move", "move", "move",
-	"flush", "evict", "clock forward", "clock back", "lag",
+	"flush", "evict", "clock forward", "clock back", "clock swing", "lag",
 }
 
 func newFaults(w *world) *faults {
@@ -168,15 +168,38 @@ func (f *faults) inject(n *network, c *cluster, kind string, keys []string, limi
 		if kind == "clock back" {
 			d = -d
 		}
-		c.offset += d
-		f.hit(w, -1, 0)
-		f.steps = append(f.steps, w.now())
-		n.record.step(d)
+		f.step(n, c, d)
+	case "clock swing":
+		if f.swinging {
+			return
+		}
+		d := pick(w, []time.Duration{5 * time.Second, time.Minute, time.Hour})
+		if w.chance(0.5) {
+			d = -d
+		}
+		f.swinging = true
+		f.swing(n, c, d, 2+w.rng.IntN(6))
 	case "lag":
 		s.lag = w.between(100*time.Microsecond, 800*time.Millisecond)
 	}
 	f.count(kind)
 	w.logf("fault %s shard %d", kind, s.index)
+}
+
+// step sets the clock of the servers.
+func (f *faults) step(n *network, c *cluster, d time.Duration) {
+	c.offset += d
+	f.hit(n.world, -1, 0)
+	n.record.step(d)
+	n.world.logf("clock %v", d)
+}
+
+// swing sets the clock forward and back, again and again.
+func (f *faults) swing(n *network, c *cluster, d time.Duration, times int) {
+	f.step(n, c, d)
+	if f.swinging = times > 1 && f.on; f.swinging {
+		n.world.after(n.world.between(5*time.Millisecond, 300*time.Millisecond), func() { f.swing(n, c, -d, times-1) })
+	}
 }
 
 func (f *faults) stall(w *world, s *shard, d time.Duration) {

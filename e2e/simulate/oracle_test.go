@@ -84,12 +84,7 @@ func (r *recorder) checkBounds() {
 		cs := byState[name]
 		l := cs[0].limit
 		more := slices.Clone(r.justified[name])
-		for _, s := range r.steps {
-			_, bucket := l.Config().(weir.TokenBucket)
-			if s.n > 0 || !bucket {
-				more = append(more, allowance{s.from, s.to, l.Capacity()})
-			}
-		}
+		more = append(more, r.jumps(name, l)...)
 		// Charges that were returned do not count. A return gives back whole tokens, although
 		// a bucket may have refilled a part of them meanwhile. So it adds to a span that
 		// contains it. A reservation returns at an unknown time until its deadline.
@@ -102,7 +97,7 @@ func (r *recorder) checkBounds() {
 				more = append(more, allowance{c.when, c.when, -c.n})
 			case c.verb == weir.Reserve:
 				to := c.when + c.ttl
-				if len(r.steps) > 0 {
+				if r.stepped {
 					to = time.Hour
 				}
 				more = append(more, allowance{c.when, to, c.n})

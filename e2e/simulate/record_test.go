@@ -60,7 +60,8 @@ type recorder struct {
 	decisions  int
 	violations []string
 	justified  map[string][]allowance // by state
-	steps      []allowance            // of the clock, in µs
+	seen       map[string][]sight     // by state
+	stepped    bool                   // the clock was set
 	setBack    bool                   // the clock was set back
 }
 
@@ -71,7 +72,7 @@ type allowance struct {
 }
 
 func newRecorder(w *world, limits []weir.Limit, shards int) *recorder {
-	r := &recorder{world: w, limits: map[string]weir.Limit{}, shards: shards, justified: map[string][]allowance{}}
+	r := &recorder{world: w, limits: map[string]weir.Limit{}, shards: shards, justified: map[string][]allowance{}, seen: map[string][]sight{}}
 	for _, l := range limits {
 		r.limits[redisstore.Outline(l, time.Now().UnixMicro()).Suffix] = l
 	}
@@ -213,6 +214,9 @@ func (r *recorder) ran(s *shard, node int, cmd redisstore.Command, items []strin
 
 // charged records what a request changed.
 func (r *recorder) charged(x *run, node int, q *weir.Request, a *answer, kept bool) {
+	name := q.Key + " " + q.Limit.String()
+	wrote := kept && (a.code == 1 || a.code == 4) && q.Verb != weir.Peek
+	r.seen[name] = append(r.seen[name], sight{x.when, x.at, wrote})
 	c := &charge{key: q.Key, limit: q.Limit, verb: q.Verb, at: a.now, when: x.when, id: q.ID, ttl: q.TTL, node: node, run: x, ok: a.code == 1 || a.code == 4}
 	if !c.ok || !kept {
 		return
@@ -329,6 +333,8 @@ func (r *recorder) evict(s *shard, key string, limit weir.Limit) {
 		rs: []weir.Request{{Verb: weir.Reset, Key: key, Limit: limit}}, reset: true}
 	r.log = append(r.log, x)
 	r.decide(x)
+	name := key + " " + limit.String()
+	r.seen[name] = append(r.seen[name], sight{x.when, -1, false})
 	r.allow(key, limit, limit.Capacity())
 }
 
@@ -380,14 +386,11 @@ func dropRefund(cmd redisstore.Command) (items []string, ok bool) {
 	return items, true
 }
 
-// step records that the clock of the servers was set. A step forward refills every key, at
-// most to its capacity. A step back refills none, but moves windows that begin at multiples
-// of their length.
+// step records that the clock of the servers was set.
 //
 // After a step back the memory store knows more than the script: the last instant of all keys,
 // not of one. The decisions then differ by design, and oracle 1 ends.
 func (r *recorder) step(d time.Duration) {
-	now := r.world.now()
-	r.steps = append(r.steps, allowance{now, now, d.Microseconds()})
+	r.stepped = true
 	r.setBack = r.setBack || d < 0
 }

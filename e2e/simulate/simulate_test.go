@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"maps"
@@ -26,7 +25,6 @@ var (
 // The phases of a run.
 const (
 	recovery = 1500 * time.Millisecond // after the faults: a cool-down of the breaker, and requests
-	longest  = 4 * time.Second         // the longest TTL of a reservation
 	quiet    = 2500 * time.Millisecond // after the faults, with requests
 )
 
@@ -91,7 +89,6 @@ func simulate(t *testing.T, seed uint64, bug string, keep bool) (out report) {
 			r.violate("%d requests do not end within a minute", l.open)
 		}
 		n.instant = true
-		<-time.After(longest) // until every reservation has ended
 		probed := false
 		go func() {
 			l.probe()
@@ -118,43 +115,6 @@ func simulate(t *testing.T, seed uint64, bug string, keep bool) (out report) {
 		r.ref.Close()
 	})
 	return out
-}
-
-// probe checks oracle 8 for every shared key.
-func (l *workload) probe() {
-	store := l.nodes[0].redis
-	ctx := context.Background()
-	for i, key := range l.shared {
-		r := weir.Request{Key: key, Limit: limitOf(key), N: 1}
-		if r.Limit.IsConcurrency() {
-			continue
-		}
-		fail := func(format string, args ...any) {
-			l.record.violate("RetryAfter: "+key+" of "+r.Limit.String()+": "+format, args...)
-		}
-		d, err := store.Do(ctx, r)
-		for n := 0; err == nil && d.OK && n < 200; n++ {
-			d, err = store.Do(ctx, r)
-		}
-		if err != nil || d.OK || d.RetryAfter <= 0 || d.RetryAfter == weir.Never {
-			fail("got %s, %v, want a denial", decisionText(d), err)
-			continue
-		}
-		if d.At.After(l.record.clock()) {
-			continue // the clock is behind the state
-		}
-		due := d.At.Add(d.RetryAfter)
-		<-time.After(due.Add(-time.Microsecond).Sub(l.record.clock()) + time.Duration(i))
-		// While the clock is behind the last write of a key, its TTL ends before its state does,
-		// so it may be admitted earlier.
-		if d, err = store.Do(ctx, r); err != nil || (d.OK || d.RetryAfter != time.Microsecond) && !l.record.setBack {
-			fail("1µs early: got %s, %v, want a denial for 1µs", decisionText(d), err)
-		}
-		<-time.After(time.Microsecond)
-		if d, err = store.Do(ctx, r); err != nil || !d.OK {
-			fail("at RetryAfter: got %s, %v, want an admission", decisionText(d), err)
-		}
-	}
 }
 
 // single makes goroutines run one at a time, so that the order in which they become runnable
