@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,6 +26,22 @@ type shard struct {
 	failing  string        // every command gets this error
 	lag      time.Duration // of the replica
 	due      time.Duration // when the last write arrives there
+	apart    bool          // nothing arrives there
+
+	// While there are two primaries:
+	former *redismodel.Server // the one that loses, or nil
+	behind map[int]bool       // the nodes that use it
+}
+
+// never is a time after the end of every run.
+const never = time.Hour << 10
+
+// of returns the primary that a node uses.
+func (s *shard) of(node int) *redismodel.Server {
+	if s.former != nil && s.behind[node] {
+		return s.former
+	}
+	return s.server
 }
 
 // A cluster has the servers: one, or shards that share the slots.
@@ -63,10 +80,13 @@ func (s *shard) run(n *network, m *message) ([]string, error) {
 		n.faults.count("error reply")
 		return nil, redisstore.ServerError(s.failing)
 	}
-	if err := s.refuse(cmd.Keys, m.asking); err != "" {
+	if err := s.refuse(s.of(m.trip.node), cmd.Keys, m.asking); err != "" {
 		return nil, redisstore.ServerError(err)
 	}
 	args := slices.Concat(cmd.Head, cmd.Keys, cmd.Args)
+	if n.bug == "forget usage" {
+		args = withoutFormer(args)
+	}
 	if n.bug == "drop refund" {
 		if reply, ok := dropRefund(cmd); ok {
 			return reply, nil
@@ -84,8 +104,11 @@ func (s *shard) run(n *network, m *message) ([]string, error) {
 
 func (s *shard) execute(n *network, m *message, args []string) ([]string, error) {
 	cmd := m.command()
-	items, err := s.server.Do(args)
-	s.stamp()
+	server := s.of(m.trip.node)
+	items, err := server.Do(args)
+	if server == s.server {
+		s.stamp()
+	}
 	var e redismodel.Error
 	switch {
 	case errors.As(err, &e):
@@ -94,7 +117,7 @@ func (s *shard) execute(n *network, m *message, args []string) ([]string, error)
 		}
 		return nil, redisstore.ServerError(e)
 	case cmd.Head[0] == "EVALSHA" || cmd.Head[0] == "EVAL":
-		n.record.ran(s, m.trip.node, cmd, items)
+		n.record.ran(s, server, m.trip.node, cmd, items)
 	}
 	return items, nil
 }
@@ -103,6 +126,9 @@ func (s *shard) execute(n *network, m *message, args []string) ([]string, error)
 func (s *shard) stamp() {
 	now := s.cluster.world.now()
 	s.due = max(s.due, now+s.lag)
+	if s.apart {
+		s.due = never
+	}
 	s.server.Stamp(int64(s.due))
 	s.server.Replicate(int64(now))
 }
@@ -122,7 +148,7 @@ func (s *shard) drain(n *network) {
 }
 
 // refuse returns the redirection for keys that s does not serve, or "".
-func (s *shard) refuse(keys []string, asking bool) string {
+func (s *shard) refuse(server *redismodel.Server, keys []string, asking bool) string {
 	c := s.cluster
 	if len(c.shards) == 1 || len(keys) == 0 {
 		return ""
@@ -132,7 +158,7 @@ func (s *shard) refuse(keys []string, asking bool) string {
 	to, moving := c.moving[slot]
 	have := 0
 	for _, k := range keys {
-		if s.server.Has(k) {
+		if server.Has(k) {
 			have++
 		}
 	}
@@ -155,4 +181,18 @@ func (s *shard) refuse(keys []string, asking bool) string {
 // keysOf returns the keys of a slot at a shard.
 func (s *shard) keysOf(slot int) []string {
 	return slices.DeleteFunc(s.server.Keys(), func(k string) bool { return slotOf(k) != slot })
+}
+
+// withoutFormer returns the arguments of a call without the former limits of its requests: see
+// redisstore/lua/reservations.lua.
+func withoutFormer(args []string) []string {
+	args = slices.Clone(args)
+	for i, a := range args {
+		var rest []int64
+		if len(a) > 0 && a[0] == '[' && json.Unmarshal([]byte(a), &rest) == nil && len(rest) > 7 {
+			b, _ := json.Marshal(rest[:7])
+			args[i] = string(b)
+		}
+	}
+	return args
 }

@@ -16,8 +16,8 @@ type faults struct {
 	jitter    float64       // of a message that takes about the deadline
 	lossy     float64       // of a message whose link goes black
 	counts    map[string]int
-	hits      map[int][]span  // by node, when faults hit its messages; -1: of all nodes
-	swinging  bool            // the clock is being set back and forth
+	hits      map[int][]span // by node, when faults hit its messages; -1: of all nodes
+	swinging  bool           // the clock is being set back and forth
 }
 
 // deadline is the time for a decision: that of package failover.
@@ -26,6 +26,7 @@ const deadline = 50 * time.Millisecond
 var kinds = []string{
 	"stall", "stall", "long stall", "reset", "black hole", "refuse", "error", "failover", "failover", "move", "move", "move",
 	"flush", "evict", "clock forward", "clock back", "clock swing", "lag",
+	"partition", "split", "split",
 }
 
 func newFaults(w *world) *faults {
@@ -105,8 +106,8 @@ func (f *faults) loop(n *network, c *cluster, keys []string, limitsOf func(key s
 func (f *faults) inject(n *network, c *cluster, kind string, keys []string, limitsOf func(key string) []weir.Limit) {
 	w := n.world
 	s := pick(w, c.shards)
-	anyDown := slices.ContainsFunc(c.shards, func(s *shard) bool { return s.down })
-	busy := anyDown || s.refuses || s.failing != "" || len(c.moving) > 0
+	unstable := slices.ContainsFunc(c.shards, func(s *shard) bool { return s.down || s.apart || s.former != nil })
+	busy := unstable || s.refuses || s.failing != "" || len(c.moving) > 0
 	switch kind {
 	case "stall":
 		f.stall(w, s, w.between(time.Millisecond, 120*time.Millisecond))
@@ -157,7 +158,7 @@ func (f *faults) inject(n *network, c *cluster, kind string, keys []string, limi
 	case "flush":
 		s.server.FlushScripts()
 	case "evict":
-		if len(c.moving) > 0 {
+		if len(c.moving) > 0 || unstable {
 			return
 		}
 		f.hit(w, -1, 0)
@@ -179,6 +180,17 @@ func (f *faults) inject(n *network, c *cluster, kind string, keys []string, limi
 		}
 		f.swinging = true
 		f.swing(n, c, d, 2+w.rng.IntN(6))
+	case "partition":
+		node := w.rng.IntN(len(n.routes))
+		if n.cut[node] {
+			return
+		}
+		f.cutOff(n, node, w.between(20*time.Millisecond, 2*time.Second))
+	case "split":
+		if busy {
+			return
+		}
+		f.apart(n, s)
 	case "lag":
 		s.lag = w.between(100*time.Microsecond, 800*time.Millisecond)
 	}
@@ -232,31 +244,6 @@ func (f *faults) failover(n *network, s *shard) {
 	n.world.logf("failover of shard %d loses %d runs", s.index, lost)
 }
 
-// move moves a slot to another shard, key by key.
-func (f *faults) move(n *network, c *cluster, slot int) {
-	w := n.world
-	from := c.shards[c.ownerOf(slot)]
-	to := c.shards[(from.index+1+w.rng.IntN(len(c.shards)-1))%len(c.shards)]
-	c.moving[slot] = to.index
-	began := w.now()
-	var next func()
-	next = func() {
-		if keys := from.keysOf(slot); len(keys) > 0 {
-			from.server.Move(pick(w, keys), to.server)
-			to.stamp()
-			from.stamp()
-			w.after(w.between(200*time.Microsecond, 5*time.Millisecond), next)
-			return
-		}
-		c.owner[slot] = to.index
-		delete(c.moving, slot)
-		n.record.moved(slot, to)
-		f.hits[-1] = append(f.hits[-1], span{began, w.now()})
-		w.logf("slot %d is at shard %d", slot, to.index)
-	}
-	w.after(w.between(200*time.Microsecond, 20*time.Millisecond), next)
-}
-
 // evict deletes the state of a key with its reservations.
 func (f *faults) evict(n *network, c *cluster, key string, limitsOf func(key string) []weir.Limit) {
 	s := c.shards[0]
@@ -281,6 +268,7 @@ func (f *faults) end(n *network, c *cluster) {
 		if s.down {
 			f.failover(n, s)
 		}
+		f.heal(n, s)
 		s.stalled, s.refuses, s.failing = 0, false, ""
 		s.drain(n)
 		for node := range n.routes {
@@ -288,6 +276,9 @@ func (f *faults) end(n *network, c *cluster) {
 				n.reset(l)
 			}
 		}
+	}
+	for node := range n.cut {
+		f.reconnect(n, node)
 	}
 	n.world.logf("faults end")
 }

@@ -87,6 +87,7 @@ type network struct {
 	shards []*shard
 	links  map[[2]int]*link
 	routes []map[int]int // for each node the shards of slots that it learned
+	cut    []bool        // by node: no message arrives, nor any reply
 	bug    string
 	faults *faults
 	record *recorder
@@ -155,6 +156,10 @@ func (n *network) transmit(m *message, delay time.Duration) {
 	}
 	m.generation = l.generation
 	l.pending = append(l.pending, m)
+	if n.cut[m.trip.node] {
+		m.lost = true
+		return
+	}
 	if n.instant {
 		n.arrive(m)
 		return
@@ -167,7 +172,7 @@ func (n *network) transmit(m *message, delay time.Duration) {
 // arrive runs a command at its server, unless the server stalls or is down.
 func (n *network) arrive(m *message) {
 	w, s, l := n.world, n.shards[m.shard], n.link(m.trip.node, m.shard)
-	if m.lost || s.down {
+	if m.lost || s.down || n.cut[m.trip.node] {
 		return // no reply; a reset of the connection reports it
 	}
 	if s.stalled > w.now() || len(s.waiting) > 0 && !s.draining {
@@ -197,7 +202,7 @@ func (n *network) arrive(m *message) {
 // deliver gives a reply to the command that it belongs to. A client matches replies by their
 // order, and drops those of commands without a caller.
 func (n *network) deliver(m *message, l *link, reply redisstore.Reply) {
-	if m.generation != l.generation || l.black {
+	if m.generation != l.generation || l.black || n.cut[m.trip.node] {
 		return
 	}
 	i := slices.Index(l.pending, m)

@@ -71,49 +71,60 @@ func exceeds(l weir.Limit, all []spend, more []allowance) (from, to time.Duratio
 	return 0, 0, 0, 0, false
 }
 
-// checkBounds checks oracle 2.
+// checkBounds checks oracle 2, for the history of the servers and for that of each former
+// primary.
 func (r *recorder) checkBounds() {
-	byState := map[string][]*charge{}
-	for _, c := range r.charges {
-		if !c.limit.IsConcurrency() {
-			name := c.key + " " + c.limit.String()
-			byState[name] = append(byState[name], c)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(byState)) {
-		cs := byState[name]
-		l := cs[0].limit
-		more := slices.Clone(r.justified[name])
-		more = append(more, r.jumps(name, l)...)
-		// Charges that were returned do not count. A return gives back whole tokens, although
-		// a bucket may have refilled a part of them meanwhile. So it adds to a span that
-		// contains it. A reservation returns at an unknown time until its deadline.
-		var all []spend
-		returned := int64(0)
-		for i := len(cs) - 1; i >= 0; i-- {
-			switch c := cs[i]; {
-			case c.n < 0:
-				returned -= c.n
-				more = append(more, allowance{c.when, c.when, -c.n})
-			case c.verb == weir.Reserve:
-				to := c.when + c.ttl
-				if r.stepped {
-					to = time.Hour
-				}
-				more = append(more, allowance{c.when, to, c.n})
-			case c.verb == weir.Take || c.verb == weir.TakeUpTo:
-				back := min(returned, c.n)
-				returned -= back
-				if c.n > back {
-					all = append(all, spend{c.when, c.n - back})
-				}
+	for side := range len(r.splits) + 1 {
+		byState := map[string][]*charge{}
+		for _, c := range r.charges {
+			before := side > 0 && c.side == 0 && c.when <= r.splits[side-1]
+			if !c.limit.IsConcurrency() && (c.side == side || before) {
+				name := c.key + " " + c.limit.String()
+				byState[name] = append(byState[name], c)
 			}
 		}
-		slices.Reverse(all)
-		if from, to, n, most, bad := exceeds(l, all, more); bad {
-			r.violate("bound: %s admits %d from %v to %v, want at most %d", name, n, from, to, most)
+		for _, name := range slices.Sorted(maps.Keys(byState)) {
+			r.checkState(name, side, byState[name])
 		}
 	}
+}
+
+func (r *recorder) checkState(name string, side int, cs []*charge) {
+	l := cs[0].limit
+	more := slices.Concat(r.justified[name], r.jumps(name, l))
+	all, back := r.spends(cs)
+	if from, to, n, most, bad := exceeds(l, all, append(more, back...)); bad {
+		r.violate("bound: %s admits %d from %v to %v, want at most %d (side %d)", name, n, from, to, most, side)
+	}
+}
+
+// spends returns what charges admitted for good. Charges that were returned do not count. A
+// return gives back whole tokens, although a bucket may have refilled a part of them
+// meanwhile. So it adds to a span that contains it. A reservation returns at an unknown time
+// until its deadline.
+func (r *recorder) spends(cs []*charge) (all []spend, more []allowance) {
+	returned := int64(0)
+	for i := len(cs) - 1; i >= 0; i-- {
+		switch c := cs[i]; {
+		case c.n < 0:
+			returned -= c.n
+			more = append(more, allowance{c.when, c.when, -c.n})
+		case c.verb == weir.Reserve:
+			to := c.when + c.ttl
+			if r.stepped {
+				to = time.Hour
+			}
+			more = append(more, allowance{c.when, to, c.n})
+		case c.verb == weir.Take || c.verb == weir.TakeUpTo:
+			back := min(returned, c.n)
+			returned -= back
+			if c.n > back {
+				all = append(all, spend{c.when, c.n - back})
+			}
+		}
+	}
+	slices.Reverse(all)
+	return all, more
 }
 
 // checkLocal checks oracle 3.

@@ -24,7 +24,7 @@ func (l *workload) probeKey(i int, r weir.Request) {
 	ask := func() (weir.Decision, error) {
 		if r.Limit.IsConcurrency() {
 			slots++
-			r.Verb, r.ID, r.TTL = weir.Reserve, fmt.Sprintf("probe%d", slots), time.Minute
+			r.Verb, r.ID, r.TTL = weir.Reserve, fmt.Sprintf("probe%d", slots), time.Second
 		}
 		return store.Do(ctx, r)
 	}

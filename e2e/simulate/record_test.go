@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/e2e/simulate/redismodel"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/redisstore"
 )
@@ -44,6 +45,7 @@ type charge struct {
 	used  bool // a client got this decision
 	ok    bool
 	lost  bool // a failover lost it
+	side  int  // the split whose losing primary decided it, from 1; 0: none
 	run   *run
 }
 
@@ -53,9 +55,10 @@ type recorder struct {
 	clock      func() time.Time      // of the servers
 	limits     map[string]weir.Limit // by the last part of a state's name
 	shards     int
-	ref        *memstore.Store
+	main       *history
+	losing     *history // of the former primary, while there are two
+	splits     []time.Duration
 	refNow     int64
-	log        []*run
 	charges    []*charge
 	decisions  int
 	violations []string
@@ -63,6 +66,12 @@ type recorder struct {
 	seen       map[string][]sight     // by state
 	stepped    bool                   // the clock was set
 	setBack    bool                   // the clock was set back
+}
+
+// A history has the runs that made the state of the servers, and that state.
+type history struct {
+	log []*run
+	ref *memstore.Store
 }
 
 // An allowance adds tokens to the bound of a state, because of a fault.
@@ -77,6 +86,7 @@ func newRecorder(w *world, limits []weir.Limit, shards int) *recorder {
 		r.limits[redisstore.Outline(l, time.Now().UnixMicro()).Suffix] = l
 	}
 	r.refNow = time.Now().UnixMicro()
+	r.main = &history{}
 	r.restart()
 	return r
 }
@@ -91,18 +101,19 @@ func (r *recorder) violate(format string, args ...any) {
 
 // restart gives the memory store the state that the log leaves.
 func (r *recorder) restart() {
-	if r.ref != nil {
-		r.ref.Close()
+	h := r.main
+	if h.ref != nil {
+		h.ref.Close()
 	}
 	ref, err := memstore.New(memstore.Config{Clock: func() int64 { return r.refNow }})
 	if err != nil {
 		panic(err)
 	}
-	r.ref = ref
+	h.ref = ref
 	now := r.refNow
-	for _, x := range r.log {
+	for _, x := range h.log {
 		r.refNow = x.at
-		r.decide(x)
+		r.decide(h, x)
 	}
 	r.refNow = now
 }
@@ -171,7 +182,7 @@ const (
 )
 
 // ran records a run of the script.
-func (r *recorder) ran(s *shard, node int, cmd redisstore.Command, items []string) {
+func (r *recorder) ran(s *shard, server *redismodel.Server, node int, cmd redisstore.Command, items []string) {
 	mode, rs, err := r.parse(cmd)
 	if err != nil {
 		r.violate("cannot read a call: %v", err)
@@ -202,22 +213,28 @@ func (r *recorder) ran(s *shard, node int, cmd redisstore.Command, items []strin
 	}
 	r.decisions += len(as)
 	r.refNow = x.at
-	want := r.decide(x)
-	r.log = append(r.log, x)
+	h, side := r.main, 0
+	if server == s.former && r.losing != nil {
+		h, side = r.losing, len(r.splits)
+	}
+	want := r.decide(h, x)
+	h.log = append(h.log, x)
 	for i := range as {
 		if got := as[i].text(&x.rs[i]); got != want[i] && !r.setBack {
 			r.violate("exact: %s on shard %d: the script decided %s, the memory store %s", show(&x.rs[i]), s.index, got, want[i])
 		}
-		r.charged(x, node, &x.rs[i], &as[i], mode == modeEach || all)
+		r.charged(x, node, side, &x.rs[i], &as[i], mode == modeEach || all)
 	}
 }
 
 // charged records what a request changed.
-func (r *recorder) charged(x *run, node int, q *weir.Request, a *answer, kept bool) {
+func (r *recorder) charged(x *run, node, side int, q *weir.Request, a *answer, kept bool) {
 	name := q.Key + " " + q.Limit.String()
 	wrote := kept && (a.code == 1 || a.code == 4) && q.Verb != weir.Peek
-	r.seen[name] = append(r.seen[name], sight{x.when, x.at, wrote})
-	c := &charge{key: q.Key, limit: q.Limit, verb: q.Verb, at: a.now, when: x.when, id: q.ID, ttl: q.TTL, node: node, run: x, ok: a.code == 1 || a.code == 4}
+	if side == 0 {
+		r.seen[name] = append(r.seen[name], sight{x.when, x.at, wrote})
+	}
+	c := &charge{key: q.Key, limit: q.Limit, verb: q.Verb, at: a.now, when: x.when, id: q.ID, ttl: q.TTL, node: node, side: side, lost: side > 0, run: x, ok: a.code == 1 || a.code == 4}
 	if !c.ok || !kept {
 		return
 	}
@@ -237,7 +254,7 @@ func (r *recorder) charged(x *run, node int, q *weir.Request, a *answer, kept bo
 }
 
 // decide makes the memory store decide the requests of a run, and returns the decisions.
-func (r *recorder) decide(x *run) []string {
+func (r *recorder) decide(h *history, x *run) []string {
 	ctx := context.Background()
 	rs := slices.Clone(x.rs)
 	ds := make([]weir.Decision, len(rs))
@@ -248,12 +265,12 @@ func (r *recorder) decide(x *run) []string {
 		}
 	}
 	if x.mode == modeAll && !slices.ContainsFunc(x.rs, func(q weir.Request) bool { return q.Verb == verbRetract }) {
-		if _, err := r.ref.DoAll(ctx, rs, ds); err != nil {
+		if _, err := h.ref.DoAll(ctx, rs, ds); err != nil {
 			r.violate("the memory store fails: %v", err)
 		}
 	} else {
 		for i := range rs {
-			ds[i], errs[i] = r.ref.Do(ctx, rs[i])
+			ds[i], errs[i] = h.ref.Do(ctx, rs[i])
 		}
 	}
 	out := make([]string, len(rs))
@@ -296,7 +313,7 @@ func (a *answer) text(q *weir.Request) string {
 func (r *recorder) lose(s *shard, owns func(slot int) bool) (runs int) {
 	now := r.world.now()
 	lost := map[*run]bool{}
-	r.log = slices.DeleteFunc(r.log, func(x *run) bool {
+	r.main.log = slices.DeleteFunc(r.main.log, func(x *run) bool {
 		if (r.shards == 1 || owns(x.slot)) && x.due > now {
 			lost[x] = true
 		}
@@ -317,9 +334,34 @@ func (r *recorder) lose(s *shard, owns func(slot int) bool) (runs int) {
 	return len(lost)
 }
 
+// split keeps the history for the former primary of a shard, and drops the runs that the new
+// one lacks.
+func (r *recorder) split(s *shard, owns func(slot int) bool) (lost int) {
+	r.splits = append(r.splits, r.world.now().Truncate(time.Microsecond))
+	r.losing = &history{log: slices.Clone(r.main.log), ref: r.main.ref}
+	r.main.ref = nil
+	if lost = r.lose(s, owns); lost == 0 {
+		r.refNow = s.cluster.clock()
+		r.restart()
+	}
+	return lost
+}
+
+// heal drops the history of the former primary. It returns the number of its own charges.
+func (r *recorder) heal() (lost int) {
+	r.losing.ref.Close()
+	r.losing = nil
+	for _, c := range r.charges {
+		if c.side == len(r.splits) {
+			lost++
+		}
+	}
+	return lost
+}
+
 // moved gives the runs of a slot the time at which its keys reach the replica of another shard.
 func (r *recorder) moved(slot int, to *shard) {
-	for _, x := range r.log {
+	for _, x := range r.main.log {
 		if x.slot == slot {
 			x.shard, x.due = to.index, to.due
 		}
@@ -331,8 +373,8 @@ func (r *recorder) evict(s *shard, key string, limit weir.Limit) {
 	r.refNow = s.cluster.clock()
 	x := &run{at: r.refNow, when: r.world.now().Truncate(time.Microsecond), due: s.due, shard: s.index, slot: slotOf("{" + key + "}"),
 		rs: []weir.Request{{Verb: weir.Reset, Key: key, Limit: limit}}, reset: true}
-	r.log = append(r.log, x)
-	r.decide(x)
+	r.main.log = append(r.main.log, x)
+	r.decide(r.main, x)
 	name := key + " " + limit.String()
 	r.seen[name] = append(r.seen[name], sight{x.when, -1, false})
 	r.allow(key, limit, limit.Capacity())

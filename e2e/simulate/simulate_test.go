@@ -62,7 +62,7 @@ func simulate(t *testing.T, seed uint64, bug string, keep bool) (out report) {
 			f.kinds = append(f.kinds, "many requests")
 		}
 		for i := range nodes {
-			n.routes = append(n.routes, map[int]int{})
+			n.routes, n.cut = append(n.routes, map[int]int{}), append(n.cut, false)
 			l.nodes = append(l.nodes, newNode(w, n, i, nodes, calls, set))
 		}
 		for i := range nodes {
@@ -112,7 +112,10 @@ func simulate(t *testing.T, seed uint64, bug string, keep bool) (out report) {
 		for _, x := range l.nodes {
 			x.close()
 		}
-		r.ref.Close()
+		r.main.ref.Close()
+		if r.losing != nil {
+			r.losing.ref.Close()
+		}
 	})
 	return out
 }
@@ -209,6 +212,7 @@ func TestPlantedBugs(t *testing.T) {
 		{"resend refund", "once: ", "a call that returns charges runs twice"},
 		{"drop refund", "all or none: ", "charges are not returned when another slot denies"},
 		{"late reply", "replies: ", "a late reply is matched with the next command"},
+		{"two primaries", "exact: ", "nodes continue with the former primary after a partition"},
 	} {
 		found := false
 		for s := uint64(1); s <= 60 && !found; s++ {

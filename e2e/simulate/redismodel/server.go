@@ -207,6 +207,17 @@ func (s *Server) Failover() (lost []string) {
 	return lost
 }
 
+// Split promotes the replica while the primary continues, and returns the former primary. It
+// has no replica.
+func (s *Server) Split() (former *Server) {
+	c := *s
+	former = &c
+	former.replica, former.lag = map[string]*value{}, nil
+	s.scripts = map[string]bool{}
+	s.Failover()
+	return former
+}
+
 // Slot returns the slot of a key in a cluster: CRC-16/XMODEM of its hash tag, mod 16384.
 func Slot(key string) int {
 	if open := strings.IndexByte(key, '{'); open >= 0 {
