@@ -68,7 +68,7 @@ func redisFaults() []redisFault {
 func sentinelFault(t *testing.T) (string, func(string) time.Time) {
 	f := redistest.StartFailover(t, "shop")
 	return "redis+sentinel://" + f.Sentinel.Addr + "/shop", func(string) time.Time {
-		f.Cut()
+		f.Cut(t)
 		until(t.Context(), time.Now().Add(300*time.Millisecond))
 		f.Primary.Stop()
 		return time.Now()

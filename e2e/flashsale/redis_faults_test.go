@@ -141,7 +141,7 @@ func TestRedisSentinelFailover(t *testing.T) {
 		f := redistest.StartFailover(t, "shop")
 		g := redisInventory(t, redisClient(t, "redis+sentinel://"+f.Sentinel.Addr+"/shop"), redisFaultConfig)
 		lost, reopened, s := redisSell(t, g, "s", 1, redisUnits, func(s *redisShop) {
-			f.Cut()
+			f.Cut(t)
 			s.backlog(5) // the replica lacks these
 			f.Primary.Stop()
 			s.writers.Unlock()

@@ -15,10 +15,10 @@ type Failover struct {
 }
 
 // StartFailover runs the three until the test ends. name is the sentinel's name for the
-// primary.
-func StartFailover(t testing.TB, name string) *Failover {
+// primary; directives configure the primary.
+func StartFailover(t testing.TB, name string, directives ...string) *Failover {
 	t.Helper()
-	f := &Failover{Primary: Start(t, "repl-diskless-sync-delay 0")}
+	f := &Failover{Primary: Start(t, append(directives, "repl-diskless-sync-delay 0")...)}
 	f.link = StartProxy(t, f.Primary.Addr)
 	host, port, err := net.SplitHostPort(f.link.Addr)
 	if err != nil {
@@ -36,11 +36,35 @@ func StartFailover(t testing.TB, name string) *Failover {
 		}
 		return has(replicas, "master-link-status ok")
 	})
+	f.replicated(t)
 	return f
 }
 
-// Cut stops replication: the replica gets no more writes.
-func (f *Failover) Cut() { f.link.Set(DropReplies) }
+// Cut stops replication: the replica gets no more writes, and the primary no more
+// acknowledgements. Writes before the call are replicated.
+func (f *Failover) Cut(t testing.TB) {
+	t.Helper()
+	f.replicated(t)
+	f.link.Set(DropAll)
+}
+
+// replicated waits until the replica has acknowledged all writes so far. A primary sends a new
+// replica no writes before its first acknowledgement, which can take a second.
+func (f *Failover) replicated(t testing.TB) {
+	t.Helper()
+	c, err := Dial(f.Primary.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	// WAIT waits for the last write of its connection.
+	if _, err := c.Do("SET", "replicated", 1, "PX", 1); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Do("WAIT", 1, 10000); err != nil || n != int64(1) {
+		t.Fatalf("WAIT = %v, %v, want 1 replica", n, err)
+	}
+}
 
 // Stop stops all three at once.
 func (f *Failover) Stop() {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A Fault says how a Proxy handles replies.
+// A Fault says how a Proxy handles commands and replies.
 type Fault string
 
 // The faults.
@@ -16,9 +16,10 @@ const (
 	DropReplies Fault = "drop" // the server handles every command, the client receives no reply
 	CutReplies  Fault = "cut"  // the connection is closed in place of a reply
 	CutReply    Fault = "once" // as CutReplies, for the next reply only
+	DropAll     Fault = "both" // neither commands nor replies arrive
 )
 
-// A Proxy forwards a client's connections to a server and can drop replies.
+// A Proxy forwards a client's connections to a server and can drop what they carry.
 type Proxy struct {
 	// Addr is its host:port.
 	Addr string
@@ -55,7 +56,7 @@ func StartProxy(t testing.TB, server string) *Proxy {
 			}
 			p.add(c, s)
 			wg.Go(func() { // commands arrive even after the client closed
-				io.Copy(s, c)
+				io.Copy(commands{p, s}, c)
 				c.Close()
 			})
 			wg.Go(func() {
@@ -81,6 +82,22 @@ func (p *Proxy) Set(f Fault) {
 	}
 }
 
+// commands forwards commands to a server.
+type commands struct {
+	p *Proxy
+	io.Writer
+}
+
+func (c commands) Write(b []byte) (int, error) {
+	c.p.mu.Lock()
+	dropped := c.p.fault == DropAll
+	c.p.mu.Unlock()
+	if dropped {
+		return len(b), nil
+	}
+	return c.Writer.Write(b)
+}
+
 func (p *Proxy) replies(c, s net.Conn) {
 	b := make([]byte, 64<<10)
 	for {
@@ -97,7 +114,7 @@ func (p *Proxy) replies(c, s net.Conn) {
 		switch fault {
 		case CutReplies, CutReply:
 			return
-		case DropReplies:
+		case DropReplies, DropAll:
 			continue
 		}
 		if _, err := c.Write(b[:n]); err != nil {
