@@ -63,8 +63,7 @@ func (p *Admission) release() {
 // Outcome returns the outcome of Enter.
 func (p *Admission) Outcome() Outcome { return p.outcome }
 
-// Err returns the error because of which the store made no decision, or nil. If it wraps
-// weir.ErrOverloaded, the request was refused whatever its OnStoreError is. For a request
+// Err returns the error because of which the store made no decision, or nil. For a request
 // whose context ended before it passed, it is the cause of the context.
 func (p *Admission) Err() error { return p.err }
 

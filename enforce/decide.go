@@ -135,7 +135,7 @@ func (e *Enforcer) undecided(p *Admission, charges []policy.Charge, err error, l
 		return FailedClosed, context.Cause(p.ctx) // a canceled request does not fail open
 	}
 	if errors.Is(err, weir.ErrOverloaded) {
-		return FailedClosed, err // nor one that this process has no time for
+		return Overloaded, err
 	}
 	var local []policy.Charge
 	var rs []weir.Request

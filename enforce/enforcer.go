@@ -139,8 +139,8 @@ func (e *Enforcer) current() *Enforcer {
 }
 
 // Enter decides the request with attributes a, and waits as the policies require. It
-// returns Admitted, Denied, FailedOpen or FailedClosed. A request without a policy is
-// Admitted. The caller of a request that passes calls p.Exit at its end, if p.NeedsExit.
+// returns Admitted, Denied, FailedOpen, FailedClosed or Overloaded. A request without a policy
+// is Admitted. The caller of a request that passes calls p.Exit at its end, if p.NeedsExit.
 // The delay of a queue has passed when Enter returns. If ctx ends first, the outcome is
 // FailedClosed and p.Err is the cause; charges are returned, unless Config.KeepOnCancel is
 // set. A request that does not pass has no reservations.
@@ -201,7 +201,7 @@ func (e *Enforcer) finish(p *Admission, delay time.Duration) {
 		}
 	}
 	switch {
-	case p.outcome == FailedClosed && p.ctx.Err() != nil:
+	case (p.outcome == FailedClosed || p.outcome == Overloaded) && p.ctx.Err() != nil:
 		e.undo(p, p.q.Charges)
 	case p.reserved == nil:
 	case e.c.NoResponse && admitted:

@@ -56,9 +56,12 @@ const (
 	Held Outcome = "held"
 	// FailedOpen requests were admitted without a decision.
 	FailedOpen Outcome = "failed_open"
-	// FailedClosed requests were refused without a decision: by OnStoreError, because the
-	// client canceled, or because this process is overloaded (Err wraps weir.ErrOverloaded).
+	// FailedClosed requests were refused without a decision: by OnStoreError, or because the
+	// client canceled.
 	FailedClosed Outcome = "failed_closed"
+	// Overloaded requests were refused whatever OnStoreError is, because this process is
+	// overloaded; Err wraps weir.ErrOverloaded.
+	Overloaded Outcome = "overloaded"
 	// Unsettled is reported in addition to the outcome, for a request whose cost became
 	// known after the decision and could not be charged or returned; Err is the reason. Its
 	// reservation expires.

@@ -56,11 +56,17 @@ func TestDefaultMode(t *testing.T) {
 func TestOverload(t *testing.T) {
 	busy := fmt.Errorf("test: %w", &weir.OverloadError{Reason: "busy", RetryAfter: time.Second})
 	for _, mode := range []policy.FailMode{policy.Open, policy.Closed, policy.Local} {
-		e := open(t, fakestore.Failing(busy), enforce.Config{Options: enforce.Options{Local: fakestore.Memory(t)}}, failMode("p", mode, "9/h"))
+		c, shadow := enforce.Config{Options: enforce.Options{Local: fakestore.Memory(t)}}, failMode("s", mode, "9/h")
+		events := observed(&c)
+		shadow.Mode = policy.Shadow
 		var p enforce.Admission
-		if got := enter(t, e, &p); got != enforce.FailedClosed || !errors.Is(p.Err(), weir.ErrOverloaded) {
-			t.Errorf("%s: %v, %v, want failed_closed and ErrOverloaded", mode, got, p.Err())
+		if got := enter(t, open(t, fakestore.Failing(busy), c, failMode("p", mode, "9/h")), &p); got != enforce.Overloaded || !errors.Is(p.Err(), weir.ErrOverloaded) {
+			t.Errorf("%s: %v, %v, want overloaded and ErrOverloaded", mode, got, p.Err())
 		}
+		if got := enter(t, open(t, fakestore.Failing(busy), c, shadow), &p); got != enforce.Admitted {
+			t.Errorf("%s in shadow: %v, want admitted", mode, got)
+		}
+		same(t, "events", events(), "ada p overloaded error", "ada s overloaded shadow error")
 	}
 }
 

@@ -76,7 +76,7 @@ func (g *Guard) enterLimits(e *Entry, now *resolved, key string, n int64, answer
 		e.decision.OK = true // also if there is no limit
 	}
 	err := v.admission.Err()
-	if err != nil && (outcome == enforce.FailedOpen || outcome == enforce.FailedClosed) {
+	if err != nil && outcome != enforce.Admitted && outcome != enforce.Denied {
 		g.count.undecided.Add(1)
 	}
 	if answered && err != nil && (outcome == enforce.Admitted || outcome == enforce.Denied) {

@@ -20,7 +20,8 @@ const (
 )
 
 // Items appends the decisions of the enforced policies about a request to items. It also returns
-// the degraded mode, if the store made no decision.
+// the degraded mode, if OnStoreError decided in place of the store. An overload of this process
+// has neither.
 func Items(items []Item, p *enforce.Admission) ([]Item, weir.FailMode) {
 	switch p.Outcome() {
 	case enforce.FailedOpen:

@@ -140,7 +140,7 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (admitted boo
 	switch {
 	case outcome == enforce.Denied:
 		m.deny(w, in)
-	case outcome == enforce.FailedClosed:
+	case outcome == enforce.FailedClosed, outcome == enforce.Overloaded:
 		m.refuse(w, in.admission.Err())
 	case in.admission.NeedsExit():
 		held = in

@@ -216,6 +216,9 @@ func TestOverload(t *testing.T) {
 		if w.Code != 503 || w.Header().Get("Retry-After") != "3" || !strings.Contains(w.Body.String(), "temporary-reduced-capacity") {
 			t.Errorf("%s: %d, Retry-After %q, %s, want 503, 3 and a problem", mode, w.Code, w.Header().Get("Retry-After"), w.Body)
 		}
+		if mode, ok := w.Header()[httplimit.DegradedField]; ok {
+			t.Errorf("Weir-Degraded %q, want none: no mode decided", mode)
+		}
 	}
 }
 

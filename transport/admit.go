@@ -54,11 +54,15 @@ func (t *Transport) decide(ctx context.Context, q *call, e *Event) error {
 		return ended
 	case err != nil:
 		e.Err = err
-		if t.c.OnStoreError == policy.Open && !errors.Is(err, weir.ErrOverloaded) {
+		switch {
+		case errors.Is(err, weir.ErrOverloaded):
+			e.Outcome = enforce.Overloaded
+		case t.c.OnStoreError == policy.Open:
 			e.Outcome = enforce.FailedOpen
 			return nil
+		default:
+			e.Outcome = enforce.FailedClosed
 		}
-		e.Outcome = enforce.FailedClosed
 		return fmt.Errorf("%w: %.200q: %w", ErrUndecided, e.Key, err)
 	case result.Paused:
 		e.Outcome, e.Server = enforce.Denied, true

@@ -104,8 +104,8 @@ type Event struct {
 	Key  string
 	Cost int64
 
-	// Outcome is enforce.Admitted, enforce.Denied, enforce.FailedOpen or
-	// enforce.FailedClosed.
+	// Outcome is enforce.Admitted, enforce.Denied, enforce.FailedOpen,
+	// enforce.FailedClosed or enforce.Overloaded.
 	Outcome enforce.Outcome
 
 	// Decision is the one that counts of all limits; zero if no limit was asked.

@@ -68,9 +68,11 @@ func TestLocal(t *testing.T) {
 	failure = &weir.OverloadError{Reason: "busy"}
 	for _, mode := range []policy.FailMode{"", policy.Local, policy.Open, policy.Closed} {
 		s := &server{}
-		rt := open(t, transport.Config{Base: s, Store: broken, Limits: limits("2/h"), OnStoreError: mode, MaxWait: weir.NoWait})
-		if _, err := get(t, rt, api); !errors.Is(err, transport.ErrUndecided) || !errors.Is(err, weir.ErrOverloaded) || s.seen() != 0 {
-			t.Errorf("%q: %v, %d sent, want ErrOverloaded", mode, err, s.seen())
+		var event transport.Event
+		rt := open(t, transport.Config{Base: s, Store: broken, Limits: limits("2/h"), OnStoreError: mode, MaxWait: weir.NoWait,
+			Observe: func(_ *http.Request, e transport.Event) { event = e }})
+		if _, err := get(t, rt, api); !errors.Is(err, transport.ErrUndecided) || !errors.Is(err, weir.ErrOverloaded) || s.seen() != 0 || event.Outcome != enforce.Overloaded {
+			t.Errorf("%q: %v, %s, %d sent, want overloaded", mode, err, event.Outcome, s.seen())
 		}
 	}
 }

@@ -201,6 +201,9 @@ func TestOverload(t *testing.T) {
 		if status.Code(err) != codes.Unavailable || strings.Contains(err.Error(), "secret") || retry.GetRetryDelay().AsDuration() != 2500*time.Millisecond || !slices.Equal(trailer.Get("retry-after"), []string{"3"}) {
 			t.Errorf("%s: %v, %v, %v, want UNAVAILABLE and 2.5 s", mode, err, retry, trailer)
 		}
+		if mode := trailer.Get("weir-degraded"); mode != nil {
+			t.Errorf("weir-degraded %q, want none: no mode decided", mode)
+		}
 	}
 }
 

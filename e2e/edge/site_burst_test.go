@@ -3,12 +3,15 @@ package edge_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/floodweir/weir/e2e/programtest"
+	"github.com/floodweir/weir/e2e/redistest"
 )
 
 // TestSiteBurst checks that more concurrent requests than a worker can decide are not
@@ -63,4 +66,10 @@ func TestSiteBurst(t *testing.T) {
 		t.Errorf("%d of %d requests were admitted, want one, and at most a few", through, answers)
 	}
 	t.Logf("%d of %d requests were admitted", through, answers)
+	redistest.Await(t, "the refused requests are counted", func() error {
+		if text := d.ask(t, "GET", "/weir/metrics").body; !strings.Contains(text, `policy="api",outcome="overloaded"`) || strings.Contains(text, `mode="closed"`) {
+			return errors.New("no outcome overloaded, or a mode:\n" + text)
+		}
+		return nil
+	})
 }

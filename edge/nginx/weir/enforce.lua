@@ -3,7 +3,7 @@
 -- policies decides. Twin of package enforce.
 --
 -- An admission is the state of one request: its plan, charges and outcome ("admitted",
--- "denied", "open" or "closed"), and what it has reserved.
+-- "denied", "open", "closed" or "overloaded"), and what it has reserved.
 
 local charges = require "weir.charges"
 local fields = require "weir.fields"
@@ -86,7 +86,7 @@ local function decide(adm)
     adm.err = err or "no answer"
     metrics.failed(requests, adm.err)
     -- Otherwise a client could bypass an open policy by sending a burst.
-    if overload then return "closed" end
+    if overload then return "overloaded" end
     local policies = {}
     for i = 1, adm.enforced do policies[i] = list[i].policy end
     return M.undecided(policies, adm.enforced)

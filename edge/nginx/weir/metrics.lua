@@ -9,8 +9,8 @@ local M = {}
 local MAX_SERIES = 1000
 local MAX_LABEL = 128 -- bytes
 
-local OUTCOMES = { "admitted", "denied", "held", "failed_open", "failed_closed" }
-local FAILED = { open = "failed_open", closed = "failed_closed" }
+local OUTCOMES = { "admitted", "denied", "held", "failed_open", "failed_closed", "overloaded" }
+local FAILED = { open = "failed_open", closed = "failed_closed", overloaded = "overloaded" }
 local OPS = { [0] = "take", [3] = "charge", [6] = "reserve", [7] = "commit", [8] = "cancel" }
 local REASONS = { "timeout", "closed", "unavailable", "other" }
 

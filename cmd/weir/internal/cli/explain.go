@@ -150,7 +150,7 @@ func (w *app) printExplanation(output string, a *explain.Answer) error {
 		return &exit{exitError, err}
 	case a.Verdict == explain.Denied && (a.Denial == nil || a.Denial.Wait == 0):
 		return &exit{code: exitDenied}
-	case a.Verdict == explain.Undecided:
+	case a.Verdict == explain.Undecided, a.Verdict == explain.Overloaded:
 		return &exit{code: exitError}
 	}
 	return nil

@@ -114,7 +114,8 @@ func (l *Log) Observe(ctx context.Context, interfaceName string, e enforce.Event
 		return
 	}
 	n := l.c.Every
-	if e.Outcome == enforce.Denied || e.Outcome == enforce.FailedClosed {
+	switch e.Outcome {
+	case enforce.Denied, enforce.FailedClosed, enforce.Overloaded:
 		n = l.c.Denied
 	}
 	if n == 0 || n > 1 && mrand.IntN(n) != 0 || !l.c.Log.Enabled(ctx, slog.LevelInfo) {

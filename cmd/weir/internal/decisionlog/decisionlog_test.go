@@ -185,6 +185,7 @@ func TestSample(t *testing.T) {
 		{0, 1, enforce.Admitted, 0, 0},
 		{0, 1, enforce.Denied, 10_000, 10_000},
 		{0, 1, enforce.FailedClosed, 10_000, 10_000},
+		{0, 1, enforce.Overloaded, 10_000, 10_000},
 		{1, 0, enforce.Held, 10_000, 10_000},
 		{1, 0, enforce.Denied, 0, 0},
 		{10, 0, enforce.Admitted, 800, 1200}, // 1000 ± 6.7 standard deviations

@@ -52,6 +52,8 @@ const (
 	// Undecided is a request that the store did not decide: OnStoreError of the policies
 	// would.
 	Undecided Verdict = "undecided"
+	// Overloaded is a request that would be refused, because this process is overloaded.
+	Overloaded Verdict = "overloaded"
 )
 
 // A Denial describes which policy denies a request, and how.

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/floodweir/weir"
@@ -98,6 +99,9 @@ func (e *explanation) policy(f policy.Charge, enforced int, storeErr error) Poli
 func (e *explanation) setVerdict(charges []policy.Charge, enforced int, storeErr error) {
 	if storeErr != nil {
 		e.Verdict = Undecided
+		if errors.Is(storeErr, weir.ErrOverloaded) {
+			e.Verdict = Overloaded
+		}
 		return
 	}
 	counts := enforce.Combine(e.ds[:enforced])

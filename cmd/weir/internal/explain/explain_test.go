@@ -221,9 +221,22 @@ func TestFollowing(t *testing.T) {
 	}
 }
 
+// TestOverload checks the explanation of a process that is too busy to decide.
+func TestOverload(t *testing.T) {
+	a, err := explain.Explain(t.Context(), gone{&weir.OverloadError{Reason: "busy"}}, every(t), explain.Question{URL: "/api/x", ClientIP: "192.0.2.1"})
+	if err != nil || a.Verdict != explain.Overloaded {
+		t.Fatalf("Explain = %+v, %v, want overloaded", a, err)
+	}
+	var b strings.Builder
+	a.WriteText(&b)
+	if !strings.Contains(b.String(), "refused, this process is overloaded") {
+		t.Errorf("the text is\n%s", &b)
+	}
+}
+
 // TestStoreGone checks the explanation without the store.
 func TestStoreGone(t *testing.T) {
-	a, err := explain.Explain(t.Context(), gone{}, every(t), explain.Question{URL: "/api/x", ClientIP: "192.0.2.1"})
+	a, err := explain.Explain(t.Context(), gone{weir.ErrUnavailable}, every(t), explain.Question{URL: "/api/x", ClientIP: "192.0.2.1"})
 	if err != nil || a.Verdict != explain.Undecided {
 		t.Fatalf("Explain = %+v, %v, want undecided", a, err)
 	}
@@ -238,14 +251,14 @@ func TestStoreGone(t *testing.T) {
 	}
 }
 
-type gone struct{}
+type gone struct{ err error }
 
-func (gone) Do(context.Context, weir.Request) (weir.Decision, error) {
-	return weir.Decision{}, weir.ErrUnavailable
+func (g gone) Do(context.Context, weir.Request) (weir.Decision, error) {
+	return weir.Decision{}, g.err
 }
 
-func (gone) DoAll(context.Context, []weir.Request, []weir.Decision) (bool, error) {
-	return false, weir.ErrUnavailable
+func (g gone) DoAll(context.Context, []weir.Request, []weir.Decision) (bool, error) {
+	return false, g.err
 }
 
 // TestHandler checks POST and GET requests and their errors.

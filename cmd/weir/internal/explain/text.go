@@ -30,6 +30,8 @@ func (a *Answer) verdict() string {
 		return "no policy limits it"
 	case a.Verdict == Undecided:
 		return "undecided, the store is unavailable"
+	case a.Verdict == Overloaded:
+		return "refused, this process is overloaded"
 	case d == nil && a.Delay > 0:
 		return "admitted after " + a.Delay.String()
 	case d == nil:

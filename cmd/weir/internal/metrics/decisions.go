@@ -31,13 +31,9 @@ type interfaceCounters struct {
 // is separate from failed_closed, so that disconnects do not look like a failing store.
 const canceled enforce.Outcome = "canceled"
 
-// overloaded is the outcome of a request that was rejected because this process was
-// overloaded. It is separate from failed_closed, which is the choice of a policy.
-const overloaded enforce.Outcome = "overloaded"
-
 // outcomes are counted in this order in a tally.
 var outcomes = [...]enforce.Outcome{
-	enforce.Admitted, enforce.Denied, enforce.Held, enforce.FailedOpen, enforce.FailedClosed, canceled, overloaded,
+	enforce.Admitted, enforce.Denied, enforce.Held, enforce.FailedOpen, enforce.FailedClosed, canceled, enforce.Overloaded,
 }
 
 // modes are the degraded modes, in the order of counters.degraded.
@@ -77,8 +73,6 @@ func (m *Metrics) Observe(name string, e enforce.Event) {
 		return
 	case outcome == enforce.FailedClosed && errors.Is(e.Err, context.Canceled):
 		outcome = canceled
-	case outcome == enforce.FailedClosed && errors.Is(e.Err, weir.ErrOverloaded):
-		outcome = overloaded
 	}
 	c.outcome(outcome, e.Shadow).Inc()
 	if e.Took > 0 {

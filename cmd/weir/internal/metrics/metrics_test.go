@@ -118,6 +118,7 @@ func TestObserve(t *testing.T) {
 		{8, enforce.Event{Policy: shadow, Shadow: true, Outcome: enforce.Admitted}},
 		{9, enforce.Event{Policy: enforced, Shadow: true, Outcome: enforce.Denied}}, // a key that is not in its percent
 		{2, enforce.Event{Policy: enforced, Outcome: enforce.FailedClosed, Err: fmt.Errorf("redis: %w", context.Canceled)}},
+		{6, enforce.Event{Policy: enforced, Outcome: enforce.Overloaded, Err: weir.ErrOverloaded}},
 		{3, enforce.Event{Policy: enforced, Outcome: enforce.Unsettled, Err: weir.ErrUnavailable}},
 		{1, enforce.Event{Policy: enforced, Outcome: enforce.Admitted, Fault: errors.New("no such key")}},
 		{1, enforce.Event{Policy: enforced, Outcome: "new"}},
@@ -128,7 +129,7 @@ func TestObserve(t *testing.T) {
 	}
 	m.Observe("gateway", enforce.Event{}) // no policy: nothing to count
 	got := scrape(t, m)
-	for outcome, want := range map[string]float64{"admitted": 12, "denied": 5, "held": 3, "failed_open": 2, "failed_closed": 1, "canceled": 2, "other": 1} {
+	for outcome, want := range map[string]float64{"admitted": 12, "denied": 5, "held": 3, "failed_open": 2, "failed_closed": 1, "canceled": 2, "overloaded": 6, "other": 1} {
 		wantValue(t, got, want, "weir_decisions_total", "gateway", outcome, "api")
 	}
 	wantValue(t, got, 6, "weir_shadow_decisions_total", "gateway", "denied", "trial")
