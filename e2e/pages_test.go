@@ -13,10 +13,10 @@ import (
 	"github.com/floodweir/weir/e2e/programtest"
 )
 
-// TestLinks checks that the target of every relative link exists.
+// TestLinks checks that the file and the heading of every relative link exist.
 func TestLinks(t *testing.T) {
 	var pages []string
-	for _, g := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md"} {
+	for _, g := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md", "../flashsale/*.md", "../flashsale/*/*.md", "../edge/*/*.md", "../redisstore/*/*.md", "../examples/*/*.md"} {
 		found, err := filepath.Glob(g)
 		if err != nil {
 			t.Fatal(err)
@@ -31,19 +31,41 @@ func TestLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
-			target, _, _ := strings.Cut(m[1], "#")
-			if strings.Contains(target, "://") || target == "" {
+			target, heading, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, "://") {
 				continue
 			}
 			n++
-			if _, err := os.Stat(filepath.Join(filepath.Dir(p), target)); err != nil {
+			file := p
+			if target != "" {
+				file = filepath.Join(filepath.Dir(p), target)
+			}
+			if _, err := os.Stat(file); err != nil {
 				t.Errorf("%s: %v", p, err)
+			} else if heading != "" && !slices.Contains(anchors(t, file), heading) {
+				t.Errorf("%s: %s has no heading #%s", p, file, heading)
 			}
 		}
 	}
 	if n < 10 {
 		t.Errorf("checked %d links in %v", n, pages)
 	}
+}
+
+// anchors returns the names by which links refer to the headings of a page.
+func anchors(t *testing.T, page string) []string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prose := regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(string(text), "")
+	var names []string
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(prose, -1) {
+		name := regexp.MustCompile(`[^\p{L}\p{N}_ -]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		names = append(names, strings.ReplaceAll(name, " ", "-"))
+	}
+	return names
 }
 
 // TestFlags compares the flags of weir serve with those on the configuration page.
