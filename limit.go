@@ -60,13 +60,14 @@ func fingerprint(text string) uint64 {
 // another limit migrates it first, as CarryUsage describes. Unnamed limits share a state only
 // if they are equal. A limit that is Shared stays as it is.
 func (l Limit) Named(name string) Limit {
-	s, state := l.s, "="+name
-	if s == nil || !s.Named && s.State != s.text || s.State == state {
+	s := l.s
+	if s == nil || !s.Named && s.State != s.text || s.Named && s.State[1:] == name {
 		return l
 	}
-	if n := s.named.Load(); n != nil && n.State == state {
+	if n := s.named.Load(); n != nil && n.State[1:] == name {
 		return Limit{n}
 	}
+	state := "=" + name
 	n := &spec{
 		Rule: s.Rule, ID: fingerprint(s.text + "\x00" + state), State: state, StateID: fingerprint(state), Named: true,
 		config: s.config, algorithm: s.algorithm, count: s.count, period: s.period, text: s.text,

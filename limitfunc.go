@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"math"
+	"slices"
 	"sync"
 )
 
@@ -14,11 +16,17 @@ import (
 //
 // The limit of a key may change at any time. The key keeps its state: what it owes
 // under the former limit is carried over. A Limiter remembers the limits of 65,536
-// keys for that, not counting keys that always had the zero Limit.
+// keys for that, not counting keys that always had the zero Limit. Beyond that it forgets
+// keys, and remembers the last 8 different limits of forgotten keys: their states are
+// carried over too. Only under an older limit does a forgotten key start afresh when its
+// limit changes. With a Config.Name, which every such limit should have if users choose
+// limits, nothing is forgotten.
 type LimitFunc func(ctx context.Context, key string) (Limit, error)
 
-// maxKeyLimits is the number of keys whose limits are remembered.
-const maxKeyLimits = 1 << 16
+const (
+	maxKeyLimits = 1 << 16 // keys whose limits are remembered
+	maxForgotten = 8       // different limits of forgotten keys that are remembered
+)
 
 // keyLimits are the limits of keys with a limit of their own.
 type keyLimits struct {
@@ -27,8 +35,11 @@ type keyLimits struct {
 	carry Carry
 	seed  maphash.Seed
 
-	mu    sync.RWMutex
-	byKey map[uint64]*rules // by hash of the key; guarded by mu
+	mu        sync.RWMutex
+	byKey     map[uint64]*rules // by hash of the key; guarded by mu, as those below
+	forgotten []Limit           // of keys that byKey had, newest first; replaced, never changed
+	unknown   *rules            // of keys with the usual limit that byKey may have had
+	usual     *rules            // that unknown is made of
 }
 
 func (k *keyLimits) init(c Config) {
@@ -56,11 +67,16 @@ func (k *keyLimits) rules(ctx context.Context, key string, usual *rules) (rules,
 	hash := maphash.String(k.seed, key)
 	k.mu.RLock()
 	known := k.byKey[hash]
+	if known == nil && limit.Equal(usual.limit) {
+		switch {
+		case k.forgotten == nil:
+			known = usual
+		case k.usual == usual:
+			known = k.unknown
+		}
+	}
 	k.mu.RUnlock()
-	switch {
-	case known == nil && limit.Equal(usual.limit):
-		return *usual, nil
-	case known != nil && known.limit.Equal(limit):
+	if known != nil && known.limit.Equal(limit) {
 		return *known, nil
 	}
 	return *k.change(hash, limit, usual), nil
@@ -71,20 +87,41 @@ func (k *keyLimits) change(hash uint64, limit Limit, usual *rules) *rules {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	known := k.byKey[hash]
-	if known == nil {
-		known = usual
-		if len(k.byKey) >= maxKeyLimits {
-			for any := range k.byKey {
-				delete(k.byKey, any)
-				break
-			}
-		}
-	} else if known.limit.Equal(limit) {
+	if known != nil && known.limit.Equal(limit) {
 		return known
 	}
-	next := known.replace(limit, k.carry)
+	next := &rules{limit: limit, carry: k.carry}
+	if known != nil {
+		next = known.replace(limit, k.carry)
+	}
 	next.add(maxFrom, usual.limit)
 	next.add(maxFrom, usual.from...)
+	if known == nil {
+		if !limit.Equal(usual.limit) && len(k.byKey) >= maxKeyLimits {
+			k.forget()
+		}
+		next.add(math.MaxInt, k.forgotten...)
+		if limit.Equal(usual.limit) {
+			if len(usual.from) > 0 {
+				next.carry = usual.carry
+			}
+			k.unknown, k.usual = next, usual
+			return next
+		}
+	}
 	k.byKey[hash] = next
 	return next
+}
+
+// forget removes a key, and remembers its limit. It requires mu.
+func (k *keyLimits) forget() {
+	for hash, r := range k.byKey {
+		if len(k.forgotten) == 0 || k.forgotten[0] != r.limit {
+			k.forgotten = append([]Limit{r.limit}, slices.DeleteFunc(slices.Clone(k.forgotten), r.limit.Equal)...)
+			k.forgotten = k.forgotten[:min(len(k.forgotten), maxForgotten)]
+			k.unknown, k.usual = nil, nil
+		}
+		delete(k.byKey, hash)
+		return
+	}
 }

@@ -168,6 +168,54 @@ func TestLimitFuncIsBounded(t *testing.T) {
 	}
 }
 
+// TestLimitFuncForgets checks that keys which the Limiter forgot keep their state if their
+// limit changes, to another of their own or to the usual one. With a name this holds for any
+// number of limits.
+func TestLimitFuncForgets(t *testing.T) {
+	for _, name := range []string{"", "name"} {
+		p, l := newPlans(t, "10/h", weir.Config{Name: name})
+		key := func(i int) string { return fmt.Sprint("k", i) }
+		const keys = 99
+		for i := range keys {
+			limit := "20/h"
+			if name != "" {
+				limit = fmt.Sprint(20+i, "/h")
+			}
+			p.set(key(i), limit)
+			if d, err := l.TakeUpTo(t.Context(), key(i), 20); err != nil || d.Granted != 20 {
+				t.Fatalf("%s: %+v, %v", key(i), d, err)
+			}
+		}
+		flood := []weir.Limit{weir.MustLimit("30/h"), weir.MustLimit("40/h")}
+		for i := range 1 << 17 { // forgets most of the keys
+			other := fmt.Sprint("flood", i)
+			p.limits[other] = flood[i%2]
+			if _, err := l.Request(t.Context(), other, 1); err != nil {
+				t.Fatal(err)
+			}
+			delete(p.limits, other)
+		}
+		for i := range keys {
+			want := int64(0)
+			switch i % 3 {
+			case 0:
+				p.set(key(i), "45/h")
+				want = 25
+			case 1:
+				p.set(key(i), "10/h")
+			default:
+				delete(p.limits, key(i))
+			}
+			if d, err := l.TakeUpTo(t.Context(), key(i), 100); err != nil || d.Granted != want {
+				t.Errorf("name %q: %s under another limit = %d granted, %v; want %d", name, key(i), d.Granted, err, want)
+			}
+		}
+		if n := testing.AllocsPerRun(100, func() { l.AllowKey("usual") }); n != 0 {
+			t.Errorf("name %q: AllowKey allocates %v times", name, n)
+		}
+	}
+}
+
 // TestLimitFuncAllocatesNothing checks that a decision under a limit from code allocates
 // nothing.
 func TestLimitFuncAllocatesNothing(t *testing.T) {
