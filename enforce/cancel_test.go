@@ -140,6 +140,28 @@ func TestCanceledBefore(t *testing.T) {
 	})
 }
 
+// TestDecideCanceled checks that a request whose context has ended is decided, that it does not
+// wait for its delay, and that it has no charges then.
+func TestDecideCanceled(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		e := open(t, store, enforce.Config{DecideCanceled: true}, everyKind()...)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		var first, second enforce.Admission
+		if got := e.Enter(ctx, by("ada", ""), &first); got != enforce.Admitted || first.Err() != nil || len(holdings(t, store)) != 9 {
+			t.Errorf("%s, %v, taken %v, want admitted, and some of each", got, first.Err(), holdings(t, store))
+		}
+		before := holdings(t, store)
+		if got := e.Enter(ctx, by("ada", ""), &second); got != enforce.FailedClosed || !errors.Is(second.Err(), context.Canceled) {
+			t.Errorf("%s, %v, want failed_closed instead of a delay", got, second.Err())
+		}
+		if got := holdings(t, store); !maps.Equal(got, before) {
+			t.Errorf("taken %v, want %v as before", got, before)
+		}
+		first.Exit(enforce.Result{Status: 500})
+	})
+}
+
 // TestCanceledBeforePlainLimit checks that the store is not asked.
 func TestCanceledBeforePlainLimit(t *testing.T) {
 	store := fakestore.Memory(t)

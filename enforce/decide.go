@@ -19,7 +19,7 @@ func (e *Enforcer) enforce(p *Admission) (delay time.Duration) {
 	charges := p.Charges()
 	e.prepare(p, charges, true)
 	switch {
-	case !e.c.KeepOnCancel && p.ctx.Err() != nil:
+	case !e.c.KeepOnCancel && !e.c.DecideCanceled && p.ctx.Err() != nil:
 		p.outcome, p.err = FailedClosed, context.Cause(p.ctx)
 	case e.next.Load() != nil:
 		p.outcome = replaced
@@ -66,7 +66,7 @@ func (e *Enforcer) decide(p *Admission, charges []policy.Charge) (outcome Outcom
 	}
 	ctx, stop := p.ctx, func() {}
 	reserves := slices.ContainsFunc(rs, func(r weir.Request) bool { return r.Verb == weir.Reserve })
-	if reserves {
+	if reserves && !(e.c.DecideCanceled && ctx.Err() != nil) {
 		ctx, stop = withGrace(ctx)
 	}
 	ok, err := false, e.setLimits(p, charges)
@@ -86,7 +86,7 @@ func (e *Enforcer) decide(p *Admission, charges []policy.Charge) (outcome Outcom
 		return Denied, nil
 	}
 	p.record(e.store, charges)
-	if reserves && p.ctx.Err() != nil { // return its reservations at once
+	if reserves && !e.c.DecideCanceled && p.ctx.Err() != nil { // return its reservations at once
 		e.undo(p, charges)
 		return FailedClosed, context.Cause(p.ctx)
 	}
@@ -131,11 +131,14 @@ func do(ctx context.Context, store weir.Store, rs []weir.Request, ds []weir.Deci
 func (e *Enforcer) undecided(p *Admission, charges []policy.Charge, err error, limited bool) (Outcome, error) {
 	_, ds := p.of(charges)
 	clear(ds)
-	if p.ctx.Err() != nil {
-		return FailedClosed, context.Cause(p.ctx) // a canceled request does not fail open
-	}
-	if errors.Is(err, weir.ErrOverloaded) {
+	ctx, canceled := p.ctx, p.ctx.Err() != nil
+	switch {
+	case canceled && !e.c.DecideCanceled:
+		return FailedClosed, context.Cause(ctx) // a canceled request does not fail open
+	case errors.Is(err, weir.ErrOverloaded):
 		return Overloaded, err
+	case canceled:
+		err, ctx = context.Cause(ctx), context.WithoutCancel(ctx)
 	}
 	var local []policy.Charge
 	var rs []weir.Request
@@ -154,7 +157,7 @@ func (e *Enforcer) undecided(p *Admission, charges []policy.Charge, err error, l
 		return FailedOpen, err
 	}
 	decided := make([]weir.Decision, len(rs))
-	ok, localErr := do(p.ctx, e.c.Local, rs, decided)
+	ok, localErr := do(ctx, e.c.Local, rs, decided)
 	if localErr != nil {
 		return FailedClosed, errors.Join(err, localErr)
 	}

@@ -62,6 +62,10 @@ type Config struct {
 	// nevertheless.
 	KeepOnCancel bool
 
+	// DecideCanceled decides a request whose context has ended like any other, except that it
+	// does not wait. If the store makes no decision, OnStoreError applies.
+	DecideCanceled bool
+
 	// Observe, if not nil, is called with the outcome of a request for each of its policies,
 	// before Enter returns. Exit can call it too, with [Unsettled]. It must be quick and
 	// must not keep a.
@@ -143,7 +147,8 @@ func (e *Enforcer) current() *Enforcer {
 // is Admitted. The caller of a request that passes calls p.Exit at its end, if p.NeedsExit.
 // The delay of a queue has passed when Enter returns. If ctx ends first, the outcome is
 // FailedClosed and p.Err is the cause; charges are returned, unless Config.KeepOnCancel is
-// set. A request that does not pass has no reservations.
+// set. With Config.DecideCanceled that holds only for a request that has to wait. A request
+// that does not pass has no reservations.
 //
 // p.Charges, p.Decisions and their elements are valid until p is used again.
 func (e *Enforcer) Enter(ctx context.Context, a policy.Attributes, p *Admission) Outcome {

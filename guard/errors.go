@@ -76,12 +76,13 @@ func (d *Denied) Unwrap() []error {
 }
 
 // StoreError reports that the store made no decision, or that the context of the call ended
-// first. It wraps Err. If Resource.HandlesStoreError is set, the guard returns it also for calls
-// that the rule may admit, so that error handlers run first. FailsOpen is then true. If no handler
-// handles the error, Enter decides by on_store_error.
+// during a wait. It wraps Err. If Resource.HandlesStoreError is set, the guard returns it also for
+// calls that the rule may admit, so that error handlers run first. FailsOpen is then true. If no
+// handler handles the error, Enter decides by on_store_error.
 type StoreError struct {
 	Name      string
 	FailsOpen bool
+	Canceled  bool // the context of the call has ended: error handlers do not run
 	Err       error
 
 	guard *Guard // if FailsOpen

@@ -26,7 +26,7 @@ type FuncOptions[A, R any] struct {
 
 	// OnError are error handlers. If the store makes no decision, they run in order: each
 	// returns a result, or Next to pass the error on, or another error to fail. If all pass
-	// it on, the rule's on_store_error decides. They do not run if the call's context has
+	// it on, the rule's on_store_error decides. It decides alone if the call's context has
 	// ended.
 	OnError []func(ctx context.Context, a A, err error) (R, error)
 }
@@ -75,7 +75,7 @@ func (o *FuncOptions[A, R]) enter(ctx context.Context, g *Guard, a A) (*Entry, e
 // call that goes on.
 func (o *FuncOptions[A, R]) answer(ctx context.Context, a A, err error) (e *Entry, r R, _ error) {
 	var u *StoreError
-	if errors.As(err, &u) && ctx.Err() == nil {
+	if errors.As(err, &u) && !u.Canceled {
 		for _, handler := range o.OnError {
 			if r, herr := handler(ctx, a, err); !errors.Is(herr, Next) {
 				return nil, r, herr

@@ -33,6 +33,10 @@ type invocation struct {
 // Enter decides about a call for key, and waits if the rule says so. All calls with an empty key
 // share one bucket. An error is a *Denied or a *StoreError, or wraps weir.ErrInvalid. Otherwise
 // the caller must exit the entry at the end of the call.
+//
+// The end of ctx ends a wait, but denies nothing: a call with an ended context that need not wait
+// is decided like any other. A store that makes no decision because of it has failed, so
+// on_store_error decides.
 func (g *Guard) Enter(ctx context.Context, key string) (*Entry, error) {
 	return g.EnterN(ctx, key, 1)
 }
@@ -76,6 +80,8 @@ func (g *Guard) enterLimits(e *Entry, now *resolved, key string, n int64, answer
 		e.decision.OK = true // also if there is no limit
 	}
 	err := v.admission.Err()
+	canceled := err != nil && e.ctx.Err() != nil
+	answered = answered && !canceled // a handler has no caller to answer: the rule decides
 	if err != nil && outcome != enforce.Admitted && outcome != enforce.Denied {
 		g.count.undecided.Add(1)
 	}
@@ -97,7 +103,7 @@ func (g *Guard) enterLimits(e *Entry, now *resolved, key string, n int64, answer
 	case enforce.Denied:
 		err = g.denied(messageLimited, v.admission.Decision(), nil)
 	default:
-		err = &StoreError{Name: g.resource.Name, Err: err}
+		err = &StoreError{Name: g.resource.Name, Canceled: canceled, Err: err}
 	}
 	if err == nil && (v.admission.NeedsExit() || len(now.asked) > 0) {
 		e.invocation = v
@@ -136,7 +142,7 @@ func (g *Guard) enterProtections(e *Entry, now *resolved, key string) error {
 		if err != nil {
 			if e.ctx.Err() != nil && (errors.Is(err, e.ctx.Err()) || errors.Is(err, context.Cause(e.ctx))) {
 				g.count.undecided.Add(1)
-				return &StoreError{Name: g.resource.Name, Err: fmt.Errorf("%s: %w", w.name, err)}
+				return &StoreError{Name: g.resource.Name, Canceled: true, Err: fmt.Errorf("%s: %w", w.name, err)}
 			}
 			return g.denied(messageRefused, weir.Decision{}, fmt.Errorf("%s: %w", w.name, err))
 		}

@@ -296,19 +296,6 @@ func TestStoreErrorEnter(t *testing.T) {
 	}
 }
 
-// TestContextEndsFirst checks that a call whose context ends before the store responds is not admitted.
-func TestContextEndsFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := registry(t, guard.Config{Store: stuck{}}).MustGuard(guard.Resource{Name: "f", HandlesStoreError: true})
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_, err := g.Enter(ctx, "")
-		if guard.FailsOpen(err) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Enter = %v, want the end of the context", err)
-		}
-	})
-}
-
 // TestMessages checks the texts of errors.
 func TestMessages(t *testing.T) {
 	for _, tc := range []struct {

@@ -30,7 +30,7 @@ type namedProtection struct {
 
 // enforcerConfig returns the configuration of the enforcer of a name.
 func (l *ruleSet) enforcerConfig(name string) enforce.Config {
-	c := enforce.Config{Options: l.c.Options}
+	c := enforce.Config{Options: l.c.Options, DecideCanceled: true}
 	if observe := l.c.Observe; observe != nil {
 		c.Observe = func(ctx context.Context, _ policy.Attributes, e enforce.Event) { observe(ctx, name, e) }
 	}

@@ -22,7 +22,7 @@ var limitGetID = guard.Default().MustGuard(guard.Resource{
 func limitedGetID(ctx context.Context, user string) (result string, err error) {
 	entry, err := limitGetID.Enter(ctx, guard.Key(user))
 	var undecided *guard.StoreError
-	if errors.As(err, &undecided) && ctx.Err() == nil {
+	if errors.As(err, &undecided) && !undecided.Canceled {
 		if answer, err := fromCache(ctx, user, undecided); !errors.Is(err, guard.Next) {
 			return answer, err
 		}

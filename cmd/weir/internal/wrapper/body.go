@@ -281,9 +281,9 @@ func (b *body) chain() {
 	answers = append(answers, b.err) // the inner hides the outer
 	all := strings.Join(answers, ", ")
 	b.linef("var %s *%s.StoreError", undecided, b.guard())
-	alive := "" // after the end of the context the caller needs no other result
+	alive := "" // without a context there is none that ends
 	if b.s.Context.Param >= 0 {
-		alive = " && " + b.context() + ".Err() == nil"
+		alive = fmt.Sprintf(" && !%s.Canceled", undecided)
 	}
 	b.linef("if %s.As(%s, &%s)%s {", b.errors(), b.err, undecided, alive)
 	for _, l := range b.s.OnError {
