@@ -31,11 +31,8 @@ func (e *Enforcer) enforce(p *Admission) (delay time.Duration) {
 	if p.outcome == replaced {
 		return 0
 	}
-	e.observe(p, charges, p.outcome, p.err)
-	switch {
-	case p.outcome == Denied && e.counts:
-		e.countDenied(p, charges, p.err != nil)
-	case p.outcome == Admitted:
+	e.report(p, charges, p.outcome, p.err)
+	if p.outcome == Admitted {
 		for i := range p.ds[:p.requests] {
 			delay = max(delay, p.ds[i].Delay)
 		}
@@ -50,9 +47,20 @@ func (e *Enforcer) try(p *Admission, charges []policy.Charge, admitted bool) {
 	if outcome == FailedClosed {
 		outcome = FailedOpen
 	}
-	e.observe(p, charges, outcome, err)
+	e.report(p, charges, outcome, err)
+}
+
+// report charges denied requests to the policies that count them, and then reports the
+// outcome, so that an Event has the RetryAfter that the client receives.
+func (e *Enforcer) report(p *Admission, charges []policy.Charge, outcome Outcome, err error) {
+	var counting []policy.Charge
+	var countErr error
 	if outcome == Denied && e.counts {
-		e.countDenied(p, charges, err != nil)
+		counting, countErr = e.countDenied(p, charges, err != nil)
+	}
+	e.observe(p, charges, outcome, err)
+	if countErr != nil {
+		e.observe(p, counting, Unsettled, countErr)
 	}
 }
 

@@ -16,9 +16,9 @@ func settleContext(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // countDenied charges a denied request to the policies that count all requests, and updates
-// RetryAfter in their decisions. Config.Local charges what it denied.
-func (e *Enforcer) countDenied(p *Admission, charges []policy.Charge, local bool) {
-	var counting []policy.Charge
+// RetryAfter in their decisions. Config.Local charges what it denied. After an error the
+// returned policies were not charged.
+func (e *Enforcer) countDenied(p *Admission, charges []policy.Charge, local bool) (counting []policy.Charge, err error) {
 	var rs []weir.Request
 	var at []int // indexes of rs in p.q.Requests
 	for _, charge := range charges {
@@ -33,7 +33,7 @@ func (e *Enforcer) countDenied(p *Admission, charges []policy.Charge, local bool
 		}
 	}
 	if len(rs) == 0 {
-		return
+		return nil, nil
 	}
 	store := e.store
 	if local {
@@ -43,8 +43,7 @@ func (e *Enforcer) countDenied(p *Admission, charges []policy.Charge, local bool
 	defer stop()
 	ds := make([]weir.Decision, len(rs))
 	if _, err := do(ctx, store, rs, ds); err != nil {
-		e.observe(p, counting, Unsettled, err)
-		return
+		return counting, err
 	}
 	for i := range rs {
 		charged := &p.q.Requests[at[i]] // for giveBack
@@ -52,7 +51,7 @@ func (e *Enforcer) countDenied(p *Admission, charges []policy.Charge, local bool
 		rs[i].Verb = weir.Peek
 	}
 	if _, err := do(ctx, store, rs, ds); err != nil {
-		return // RetryAfter stays that from before the charge
+		return nil, nil // RetryAfter stays that from before the charge
 	}
 	for i, d := range ds {
 		if was := &p.ds[at[i]]; !d.OK {
@@ -60,6 +59,7 @@ func (e *Enforcer) countDenied(p *Admission, charges []policy.Charge, local bool
 			*was = d
 		}
 	}
+	return nil, nil
 }
 
 // undo clears the decisions on a request whose context has ended. It returns the charges,

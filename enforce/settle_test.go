@@ -242,3 +242,26 @@ func TestExitOnce(t *testing.T) {
 		t.Errorf("%d are taken, want none: nothing failed", got)
 	}
 }
+
+// TestEventOfCountedDenial checks that the event of a denial has the RetryAfter after its
+// charge, which the client receives.
+func TestEventOfCountedDenial(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		var retries []time.Duration
+		c := about("p", "2/m")
+		c.Count = policy.CountAll
+		e := open(t, store, enforce.Config{Observe: func(_ context.Context, _ policy.Attributes, event enforce.Event) {
+			retries = append(retries, event.Decision.RetryAfter)
+		}}, c)
+		for range 4 {
+			var p enforce.Admission
+			enter(t, e, &p)
+			if got := p.Decision().RetryAfter; got != retries[len(retries)-1] {
+				t.Errorf("event with %v, want %v as in the admission", retries[len(retries)-1], got)
+			}
+		}
+		if want := []time.Duration{0, 0, time.Minute, 90 * time.Second}; !slices.Equal(retries, want) {
+			t.Errorf("retries = %v, want %v", retries, want)
+		}
+	})
+}

@@ -13,6 +13,14 @@ type Clock interface {
 	Sleep(ctx context.Context, d time.Duration) error
 }
 
+// An awaiter is a Clock that simulates time, so it must know when a caller waits for
+// another one.
+type awaiter interface {
+	// Await waits until done is closed, for at most d, and reports whether it is closed.
+	// An error is the cause of the end of ctx.
+	Await(ctx context.Context, done <-chan struct{}, d time.Duration) (bool, error)
+}
+
 // ClockOf returns the clock of a store that has one, and otherwise nil, which stands
 // for the clock of this machine.
 func ClockOf(store any) Clock {

@@ -60,6 +60,9 @@ func (m *Queue) wait(ctx context.Context, w *Waiter, until time.Time) (bool, err
 		if left <= 0 {
 			return false, nil
 		}
+		if c, ok := m.clock().(awaiter); ok {
+			return c.Await(ctx, w.first, left)
+		}
 		late = make(chan error, 1)
 		sleeping, stop := context.WithCancel(ctx)
 		defer stop()
