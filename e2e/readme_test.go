@@ -200,7 +200,7 @@ func (t *terminal) do(b block) error {
 	return fmt.Errorf("line %d: a block of %q: want sh, console, go, yaml, text, mermaid, json or nginx", b.line, b.kind)
 }
 
-var fileName = regexp.MustCompile(`\A# ([a-z][a-z.-]*\.yaml)\n`)
+var fileName = regexp.MustCompile(`\A# ([a-z][a-z._-]*\.yaml)\n`)
 
 // policies writes a policy file under the name in its first line and checks it with weir
 // check.
@@ -212,7 +212,11 @@ func (t *terminal) policies(b block) error {
 	if err := os.WriteFile(filepath.Join(t.dir, name), []byte(b.text), 0o644); err != nil {
 		return err
 	}
-	return t.run(step{line: b.line, command: "weir check " + name})
+	command := "weir check "
+	if strings.HasSuffix(name, "_test.yaml") {
+		command = "weir test "
+	}
+	return t.run(step{line: b.line, command: command + name})
 }
 
 // around is the code that a fragment assumes.

@@ -69,12 +69,17 @@ func (w *app) readPolicies(name string) (*weirfile.File, string, error) {
 		err = complete(f)
 	}
 	if err != nil {
-		for line := range strings.Lines(err.Error()) {
-			fmt.Fprintln(w.stderr, strings.TrimSuffix(line, "\n")) // no prefix: editors parse file:line:column
-		}
+		printFaults(w.stderr, err)
 		return nil, "", &exit{code: exitFailed}
 	}
 	return f, string(data), nil
+}
+
+// printFaults prints the lines of err without a prefix: editors parse file:line:column.
+func printFaults(stderr io.Writer, err error) {
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintln(stderr, strings.TrimSuffix(line, "\n"))
+	}
 }
 
 // read returns the bytes of a file, or of standard input for "-".

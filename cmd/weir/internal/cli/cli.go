@@ -60,7 +60,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return &exit{exitUsage, fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
 	})
-	root.AddCommand(w.serve(), w.check(), w.take(), w.explain(), w.importer(), w.edge(), w.apply(), w.rollback(), w.versions(), w.schema(), w.golang(), w.generate(), w.version())
+	root.AddCommand(w.serve(), w.check(), w.test(), w.take(), w.explain(), w.importer(), w.edge(), w.apply(), w.rollback(), w.versions(), w.schema(), w.golang(), w.generate(), w.version())
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)

@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -35,7 +34,7 @@ func (w *app) importer() *cobra.Command {
 			RunE: func(_ *cobra.Command, args []string) error {
 				r, err := read(args)
 				if err != nil {
-					return w.broken(err)
+					return broken(w.stderr, err)
 				}
 				return w.imported(r, to)
 			},
@@ -62,14 +61,12 @@ func (w *app) importer() *cobra.Command {
 }
 
 // broken prints the errors of an input that cannot be imported.
-func (w *app) broken(err error) error {
+func broken(stderr io.Writer, err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		return &exit{exitUsage, fmt.Errorf("import: %w", err)}
 	}
-	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintln(w.stderr, strings.TrimSuffix(line, "\n")) // no prefix: editors parse file:line
-	}
+	printFaults(stderr, err)
 	return &exit{code: exitFailed}
 }
 
