@@ -143,6 +143,9 @@ func named(limit Limit, name string) Limit {
 // Limit returns the limit in force, for keys whose limit is not from LimitFunc.
 func (l *Limiter) Limit() Limit { return l.rules.Load().limit }
 
+// Store returns the store that l asks.
+func (l *Limiter) Store() Store { return l.store }
+
 // SetLimit puts another limit in force for every key. A key keeps what it owes:
 // at its next request its state under the former limit is carried over as carry
 // says. A Limiter remembers the last four limits that it replaced. Processes that

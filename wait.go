@@ -32,8 +32,8 @@ func (l *Limiter) WaitKey(ctx context.Context, key string) error {
 // the order in which they came. Take does not queue, and may overtake them.
 //
 // WaitN returns a denial, and consumes nothing, as soon as it is certain that the wait
-// would exceed maxWait, or if MaxWaiters callers wait already. With a maxWait of NoWait or 0 it does not wait, with
-// Unlimited until ctx ends. The wait is measured by the store's clock. If ctx ends
+// would exceed maxWait, or if MaxWaiters callers wait already. With a maxWait of NoWait or
+// 0 it does not wait, with Unlimited until ctx ends. The wait is measured by the store's clock. If ctx ends
 // first, the error is its cause. Nothing was consumed then, unless a request to the
 // store was in flight.
 //
@@ -51,13 +51,15 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64, maxWait time.D
 	if n > r.Limit.Capacity() {
 		return l.store.Do(ctx, r) // no wait helps
 	}
-	b := budget{clock: &l.waiters, began: l.waiters.Now(), maxWait: max(0, maxWait)}
-	step := waitqueue.Step{Queue: key, Until: b.until()}
+	end := l.waiters.Deadline(maxWait)
+	step := waitqueue.Step{Queue: key, Until: end.Until()}
 	var d Decision
+	var left time.Duration
 	asked, err := l.waiters.Retry(ctx, step, func() (waitqueue.Step, error) {
 		d, err = l.Take(ctx, key, n)
-		step.Done = err != nil || d.OK || d.RetryAfter == Never || d.RetryAfter > b.left(&d)
-		step.After = d.RetryAfter
+		left = end.Observe(d.At, string(d.Degraded))
+		step.Done = err != nil || d.OK || d.RetryAfter == Never || d.RetryAfter > left
+		step.After, step.Until = d.RetryAfter, end.Until()
 		return step, err
 	})
 	switch {
@@ -70,7 +72,7 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64, maxWait time.D
 	case !d.OK || d.Delay == 0:
 		return d, nil
 	}
-	return l.delay(ctx, key, d, b.left(&d))
+	return l.delay(ctx, key, d, left)
 }
 
 // delay holds an admitted request back for its Delay, or returns its tokens if there
@@ -90,38 +92,4 @@ func (l *Limiter) delay(ctx context.Context, key string, d Decision, left time.D
 		return Decision{}, err
 	}
 	return d, nil
-}
-
-// A budget measures what is left of a wait by the clock of the store, which decisions
-// report. Time that passes before the first decision is measured by clock.
-type budget struct {
-	clock    *waitqueue.Queue
-	began    time.Time
-	maxWait  time.Duration
-	end      time.Time // by the clock of the decisions; zero before the first one
-	degraded FailMode  // of the latest decision: another mode has another clock
-}
-
-// until returns the end of the wait by clock; zero if there is none.
-func (b *budget) until() time.Time {
-	if b.maxWait == Unlimited {
-		return time.Time{}
-	}
-	return b.began.Add(b.maxWait)
-}
-
-// left returns what is left at the instant of d.
-func (b *budget) left(d *Decision) time.Duration {
-	if b.maxWait == Unlimited {
-		return Unlimited
-	}
-	now := b.clock.Now()
-	at := d.At
-	if at.IsZero() {
-		at = now
-	}
-	if b.end.IsZero() || d.Degraded != b.degraded {
-		b.end, b.degraded = at.Add(b.maxWait-now.Sub(b.began)), d.Degraded
-	}
-	return b.end.Sub(at)
 }

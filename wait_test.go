@@ -273,3 +273,23 @@ func TestWaitHoldsBackItsDelay(t *testing.T) {
 		}
 	})
 }
+
+// TestWaitByTheClockOfTheStore checks that a wait is measured by the clock of the store, which
+// has an offset and another speed.
+func TestWaitByTheClockOfTheStore(t *testing.T) {
+	for _, c := range fakestore.DriftingWaits {
+		synctest.Test(t, func(t *testing.T) {
+			c.Check(t, func(store weir.Store, maxWait time.Duration) bool {
+				l, err := weir.New(store, weir.MustLimit(c.Limit), weir.Config{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				d, err := l.WaitN(t.Context(), "k", 1, maxWait)
+				if err != nil {
+					t.Error(err)
+				}
+				return d.OK
+			})
+		})
+	}
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/internal/backoff"
 	"github.com/floodweir/weir/policy"
 )
@@ -43,7 +44,7 @@ type PacerConfig struct {
 	Key func(ctx context.Context, target, method string) string
 
 	// MaxWait bounds how long a call is held back; DefaultMaxWait if zero, weir.NoWait or
-	// weir.Unlimited. A call that would wait longer, or beyond the deadline of its context,
+	// weir.Unlimited. It is measured by the clock of the store. A call that would wait longer, or beyond the deadline of its context,
 	// ends at once, unsent, with ResourceExhausted and a RetryInfo.
 	MaxWait time.Duration
 
@@ -76,7 +77,7 @@ type Dialect struct {
 type Pacer struct {
 	c     PacerConfig
 	d     Dialect
-	local weir.Store // nil unless OnStoreError is Local
+	store weir.Store // of Limiter, with the fallback that OnStoreError selects
 	pacer backoff.Pacer
 }
 
@@ -101,8 +102,15 @@ func NewPacer(c PacerConfig, d Dialect) (*Pacer, error) {
 		c.Key = func(_ context.Context, target, _ string) string { return target }
 	}
 	p := &Pacer{c: c, d: d}
-	if c.OnStoreError == policy.Local {
-		p.local = enforce.NewLocal()
+	if c.Limiter != nil {
+		p.store = c.Limiter.Store()
+	}
+	if c.Limiter != nil && c.OnStoreError == policy.Local {
+		local, err := failover.NewLocal(enforce.NewLocal(), 1)
+		if err != nil {
+			return nil, err
+		}
+		p.store = failover.WithFallback(p.store, local)
 	}
 	p.pacer.Queue.Max = cmp.Or(c.MaxWaiters, DefaultMaxWaiters)
 	p.pacer.Pauses.MaxKeys, p.pacer.Pauses.MaxPause = maxPaused, maxPause
@@ -162,9 +170,9 @@ func (p *Pacer) Observe(c Call, err error) bool {
 
 // admit returns nil once the call may be sent, or else how it ends.
 func (p *Pacer) admit(ctx context.Context, c Call) *End {
-	r := backoff.Request{Key: c.key, Scope: c.scope, Until: backoff.Until(ctx, p.c.MaxWait)}
+	r := backoff.Request{Key: c.key, Scope: c.scope, Wait: p.pacer.Deadline(p.c.MaxWait)}
 	if p.c.Limiter != nil && c.key != "" {
-		r.Budget = budget{p.c.Limiter, p.local, c.key}
+		r.Budget = budget{p.c.Limiter, p.store, c.key}
 	}
 	result, err := p.pacer.Admit(ctx, r)
 	d := result.Decision
@@ -192,36 +200,30 @@ func unsent(by string, retry time.Duration) *End {
 	return &e
 }
 
-// A budget is a Limiter, asked about one token of one key.
+// A budget is one token of one key of a Limiter.
 type budget struct {
 	limiter *weir.Limiter
-	local   weir.Store // decides while the store of limiter does not; nil: none
+	store   weir.Store
 	key     string
 }
 
 // Do implements [backoff.Budget].
-func (b budget) Do(ctx context.Context, verb weir.Verb) (d weir.Decision, err error) {
-	if verb == weir.Peek {
-		d, err = b.limiter.Peek(ctx, b.key, 1)
-	} else {
-		d, err = b.limiter.Take(ctx, b.key, 1)
-	}
-	if b.local == nil || !errors.Is(err, weir.ErrUnavailable) || ctx.Err() != nil {
-		return d, err
-	}
-	r, second := b.limiter.Request(ctx, b.key, 1)
-	if second != nil {
-		return d, err
-	}
-	r.Verb = verb
-	d, err = b.local.Do(ctx, r)
-	d.Degraded = policy.Local
-	return d, err
+func (b budget) Do(ctx context.Context, verb weir.Verb) (weir.Decision, error) {
+	return b.send(ctx, verb, time.Time{})
 }
 
 // Return implements [backoff.Budget].
 func (b budget) Return(ctx context.Context, at time.Time) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	_, _ = b.limiter.ReturnAt(ctx, b.key, 1, at)
+	_, _ = b.send(ctx, weir.Return, at)
+}
+
+func (b budget) send(ctx context.Context, verb weir.Verb, at time.Time) (weir.Decision, error) {
+	r, err := b.limiter.Request(ctx, b.key, 1)
+	if err != nil {
+		return weir.Decision{}, err
+	}
+	r.Verb, r.At = verb, at
+	return b.store.Do(ctx, r)
 }

@@ -310,3 +310,27 @@ func (broken) Do(context.Context, weir.Request) (weir.Decision, error) {
 func (broken) DoAll(context.Context, []weir.Request, []weir.Decision) (bool, error) {
 	return false, weir.ErrUnavailable
 }
+
+// TestWaitByTheClockOfTheStore checks that MaxWait is measured by the clock of the store.
+func TestWaitByTheClockOfTheStore(t *testing.T) {
+	for _, c := range fakestore.DriftingWaits {
+		synctest.Test(t, func(t *testing.T) {
+			c.Check(t, func(store weir.Store, maxWait time.Duration) bool {
+				l, err := weir.New(store, weir.MustLimit(c.Limit), weir.Config{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, err := rpclimit.NewPacer(rpclimit.PacerConfig{Limiter: l, MaxWait: maxWait}, dialect())
+				if err != nil {
+					t.Fatal(err)
+				}
+				err = p.Admit(t.Context(), p.Call(t.Context(), "host", "method"))
+				var f failure
+				if err != nil && (!errors.As(err, &f) || f.Code != rpclimit.ResourceExhausted) {
+					t.Error(err)
+				}
+				return err == nil
+			})
+		})
+	}
+}

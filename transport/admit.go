@@ -10,10 +10,12 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/internal/backoff"
+	"github.com/floodweir/weir/internal/waitqueue"
 	"github.com/floodweir/weir/policy"
 )
 
-// A charge records the tokens that a request took of every limit.
+// A charge records the tokens that a request took of every limit in the store. Those that it
+// took in its place are not returned.
 type charge struct {
 	key string
 	n   int64     // 0 if nothing was taken
@@ -22,10 +24,10 @@ type charge struct {
 
 // A call is a request as the limits see it.
 type call struct {
-	t     *Transport
-	key   string
-	cost  int64
-	until time.Time // zero: until its context ends
+	t    *Transport
+	key  string
+	cost int64
+	wait *waitqueue.Deadline // of all attempts together
 }
 
 // admit charges q's cost as soon as the server and all limits allow it, and calls Observe.
@@ -38,7 +40,7 @@ func (t *Transport) admit(r *http.Request, q *call) (charge, error) {
 		e.Waited = time.Since(start)
 		t.c.Observe(r, e)
 	}
-	if err != nil || e.Outcome != enforce.Admitted || e.Decision.Limit.IsZero() {
+	if err != nil || e.Outcome != enforce.Admitted || e.Decision.Limit.IsZero() || e.Decision.Degraded != "" {
 		return charge{}, err
 	}
 	return charge{q.key, q.cost, e.Decision.At}, nil
@@ -77,7 +79,7 @@ func (t *Transport) decide(ctx context.Context, q *call, e *Event) error {
 
 // pacing returns q for the pacer. A call that no limit applies to has no budget.
 func (q *call) pacing() backoff.Request {
-	p := backoff.Request{Key: q.key, Scope: q.key, Until: q.until}
+	p := backoff.Request{Key: q.key, Scope: q.key, Wait: q.wait}
 	if len(q.t.limiters) > 0 && q.cost > 0 {
 		p.Budget = q
 	}
@@ -134,7 +136,7 @@ func (t *Transport) giveBack(ctx context.Context, c charge) {
 }
 
 // allows reports whether a wait of d ends in time.
-func (q *call) allows(d time.Duration) bool {
+func (q *call) allows(ctx context.Context, d time.Duration) bool {
 	p := q.pacing()
-	return p.Allows(d)
+	return p.Allows(ctx, d)
 }

@@ -45,7 +45,7 @@ type Config struct {
 
 	// MaxWait bounds how long a request is held back, from its start, by limits, by the
 	// server's pauses and for retries; DefaultMaxWait if zero, weir.NoWait or
-	// weir.Unlimited.
+	// weir.Unlimited. It is measured by the clock of Store.
 	MaxWait time.Duration
 
 	// MaxWaiters bounds the requests that wait at a time; one more is denied at once.
@@ -212,6 +212,6 @@ func (t *Transport) describe(r *http.Request) (call, error) {
 			return q, fmt.Errorf("transport: Cost: %w: want 0 or more tokens, got %d", weir.ErrInvalid, q.cost)
 		}
 	}
-	q.until = backoff.Until(r.Context(), t.c.MaxWait)
+	q.wait = t.pacer.Deadline(t.c.MaxWait)
 	return q, nil
 }

@@ -12,6 +12,7 @@ import (
 	"net/http/httptrace"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/floodweir/weir"
@@ -146,6 +147,28 @@ func TestReturnedAt(t *testing.T) {
 	rt := open(t, transport.Config{Base: base, Store: watched, Limits: limits("10/24h"), ReturnUnsent: true})
 	if _, err := get(t, rt, api); err == nil || taken.IsZero() || !returned.Equal(taken) {
 		t.Errorf("taken at %v, returned at %v (%v)", taken, returned, err)
+	}
+}
+
+// TestLocalIsNotReturned checks that tokens which were taken in place of the store, while it was
+// unavailable, are not returned to it.
+func TestLocalIsNotReturned(t *testing.T) {
+	store, down := fakestore.Memory(t), true
+	returns := 0
+	base := roundTripper(func(*http.Request) (*http.Response, error) {
+		down = false
+		return nil, &net.OpError{Op: "dial", Err: errors.New("no route")}
+	})
+	rt := open(t, transport.Config{Base: base, Limits: limits("10/24h"), ReturnUnsent: true,
+		Store: fakestore.Around(store, func(_ context.Context, r *weir.Request) error {
+			if down {
+				return weir.ErrUnavailable
+			}
+			returns++
+			return nil
+		}, nil)})
+	if _, err := get(t, rt, api); err == nil || down || returns > 0 {
+		t.Errorf("get = %v; store down: %v; %d returns", err, down, returns)
 	}
 }
 
@@ -286,5 +309,21 @@ func TestClient(t *testing.T) {
 		if string(proto) != "HTTP/2.0" {
 			t.Errorf("proto = %s", proto)
 		}
+	}
+}
+
+// TestWaitByTheClockOfTheStore checks that MaxWait is measured by the clock of the store.
+func TestWaitByTheClockOfTheStore(t *testing.T) {
+	for _, c := range fakestore.DriftingWaits {
+		synctest.Test(t, func(t *testing.T) {
+			c.Check(t, func(store weir.Store, maxWait time.Duration) bool {
+				rt := open(t, transport.Config{Base: &server{}, Store: store, Limits: limits(c.Limit), MaxWait: maxWait})
+				_, err := get(t, rt, api)
+				if err != nil {
+					denial(t, err)
+				}
+				return err == nil
+			})
+		})
 	}
 }

@@ -132,7 +132,7 @@ func (t *Transport) mayRepeat(r *http.Request, resp *http.Response, q *call) boo
 		return false
 	}
 	wait, ok := RetryAfter(resp)
-	return ok && wait <= t.c.MaxPause && q.allows(wait) && repeatable(r)
+	return ok && wait <= t.c.MaxPause && q.allows(r.Context(), wait) && repeatable(r)
 }
 
 // repeatable reports whether r can be sent twice, with the same effect as once.

@@ -58,7 +58,7 @@ func TestPauseAfterTake(t *testing.T) {
 		p := &backoff.Pacer{}
 		p.Queue.Max, p.Pauses.MaxKeys, p.Pauses.MaxPause = 10, 10, 24*time.Hour
 		b := &pausing{p: p}
-		r, err := p.Admit(t.Context(), backoff.Request{Key: "k", Scope: "s", Budget: b, Until: time.Now().Add(time.Minute)})
+		r, err := p.Admit(t.Context(), backoff.Request{Key: "k", Scope: "s", Budget: b, Wait: p.Deadline(time.Minute)})
 		if err != nil || r.Decision.OK || !r.Paused || r.Decision.RetryAfter != time.Hour || b.returned != 1 {
 			t.Errorf("Admit = %+v, %v with %d tokens returned, want a pause of 1h and 1", r, err, b.returned)
 		}

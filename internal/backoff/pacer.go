@@ -1,6 +1,7 @@
 package backoff
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -27,16 +28,16 @@ type Budget interface {
 	// Do takes the request's cost, or only peeks.
 	Do(ctx context.Context, verb weir.Verb) (weir.Decision, error)
 	// Return gives back what was taken at the time at. What cannot be returned stays
-	// charged.
+	// charged, and what was decided without the store.
 	Return(ctx context.Context, at time.Time)
 }
 
 // A Request is one request that is about to be sent.
 type Request struct {
-	Key    string    // requests of one key take from one budget, first come, first served
-	Scope  string    // a server's pause is for all requests of one scope
-	Budget Budget    // nil if no limit applies
-	Until  time.Time // the end of the wait; zero if there is none
+	Key    string              // requests of one key take from one budget, first come, first served
+	Scope  string              // a server's pause is for all requests of one scope
+	Budget Budget              // nil if no limit applies
+	Wait   *waitqueue.Deadline // the end of the wait, and that of the context
 }
 
 // A Result is a decision about a Request.
@@ -47,26 +48,32 @@ type Result struct {
 	Paused bool
 }
 
-// Until returns the end of a wait of at most maxWait, and of the context: the zero Time if it
-// has none.
-func Until(ctx context.Context, maxWait time.Duration) time.Time {
-	if maxWait == 0 {
-		maxWait = DefaultMaxWait
-	}
-	var until time.Time
-	if maxWait != weir.Unlimited {
-		until = time.Now().Add(max(0, maxWait))
-	}
-	if d, ok := ctx.Deadline(); ok && (until.IsZero() || d.Before(until)) {
-		until = d
+// Deadline returns the end of a wait of at most maxWait that begins now.
+func (p *Pacer) Deadline(maxWait time.Duration) *waitqueue.Deadline {
+	d := p.Queue.Deadline(cmp.Or(maxWait, DefaultMaxWait))
+	return &d
+}
+
+// until returns the end of the wait by the clock of this machine.
+func (r *Request) until(ctx context.Context) time.Time {
+	until := r.Wait.Until()
+	if end, ok := ctx.Deadline(); ok && (until.IsZero() || end.Before(until)) {
+		until = end
 	}
 	return until
 }
 
-// Allows reports whether a wait of d ends in time.
-func (r *Request) Allows(d time.Duration) bool {
-	return r.Until.IsZero() || d <= time.Until(r.Until)
+// left returns how long r may still wait.
+func (r *Request) left(ctx context.Context) time.Duration {
+	left := r.Wait.Left()
+	if end, ok := ctx.Deadline(); ok {
+		left = min(left, time.Until(end))
+	}
+	return left
 }
+
+// Allows reports whether a wait of d ends in time.
+func (r *Request) Allows(ctx context.Context, d time.Duration) bool { return d <= r.left(ctx) }
 
 // Admit waits until the server's pause is over and the budget admits the request. It denies
 // as soon as it is certain that this takes too long, or that too many requests wait; then
@@ -75,12 +82,15 @@ func (p *Pacer) Admit(ctx context.Context, r Request) (Result, error) {
 	if err := context.Cause(ctx); err != nil {
 		return Result{}, err
 	}
+	if r.Wait == nil {
+		r.Wait = p.Deadline(weir.Unlimited)
+	}
 	var result Result
 	queue := p.queue(&r)
-	asked, err := p.Queue.Retry(ctx, waitqueue.Step{Queue: queue, Until: r.Until}, func() (waitqueue.Step, error) {
+	asked, err := p.Queue.Retry(ctx, waitqueue.Step{Queue: queue, Until: r.until(ctx)}, func() (waitqueue.Step, error) {
 		if now := p.queue(&r); now != queue { // a pause began or ended
 			queue = now
-			return waitqueue.Step{Queue: queue, Until: r.Until}, nil
+			return waitqueue.Step{Queue: queue, Until: r.until(ctx)}, nil
 		}
 		pause := p.Pauses.Left(r.Scope)
 		if pause > 0 {
@@ -92,8 +102,8 @@ func (p *Pacer) Admit(ctx context.Context, r Request) (Result, error) {
 			}
 			result, pause = Result{Decision: d}, d.RetryAfter
 		}
-		done := result.Decision.OK || pause <= 0 || pause == weir.Never || !r.Allows(pause)
-		return waitqueue.Step{Done: done, Queue: queue, After: pause, Until: r.Until}, nil
+		done := result.Decision.OK || pause <= 0 || pause == weir.Never || !r.Allows(ctx, pause)
+		return waitqueue.Step{Done: done, Queue: queue, After: pause, Until: r.until(ctx)}, nil
 	})
 	switch {
 	case err != nil:
@@ -118,21 +128,21 @@ func (p *Pacer) queue(r *Request) string {
 // delay holds an admitted request back for the delay of a leaky bucket, and for a pause that
 // the server asked for while the store was asked.
 func (p *Pacer) delay(ctx context.Context, r Request, d weir.Decision) (Result, error) {
-	at := d.At
+	taken := d
 	left := p.Pauses.Left(r.Scope)
 	pause, server := max(d.Delay, left), left > d.Delay
 	for pause > 0 {
-		if !r.Allows(pause) {
-			r.giveBack(ctx, at)
+		if !r.Allows(ctx, pause) {
+			r.giveBack(ctx, &taken)
 			if server {
 				return paused(pause), nil
 			}
 			d.OK, d.Granted, d.Delay = false, 0, 0
-			d.RetryAfter = max(pause-max(0, time.Until(r.Until)), time.Microsecond)
+			d.RetryAfter = max(pause-max(0, r.left(ctx)), time.Microsecond)
 			return Result{Decision: d}, nil
 		}
 		if err := waitqueue.Sleep(ctx, pause); err != nil {
-			r.giveBack(ctx, at)
+			r.giveBack(ctx, &taken)
 			return Result{}, err
 		}
 		pause, server = p.Pauses.Left(r.Scope), true
@@ -159,14 +169,15 @@ func (r *Request) do(ctx context.Context, verb weir.Verb) (weir.Decision, error)
 		return weir.Decision{OK: true}, nil
 	}
 	d, err := r.Budget.Do(ctx, verb)
+	r.Wait.Observe(d.At, string(d.Degraded))
 	if ended := context.Cause(ctx); err != nil && ended != nil {
 		err = ended
 	}
 	return d, err
 }
 
-func (r *Request) giveBack(ctx context.Context, at time.Time) {
-	if r.Budget != nil {
-		r.Budget.Return(ctx, at)
+func (r *Request) giveBack(ctx context.Context, d *weir.Decision) {
+	if r.Budget != nil && d.Degraded == "" {
+		r.Budget.Return(ctx, d.At)
 	}
 }

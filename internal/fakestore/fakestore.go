@@ -104,6 +104,50 @@ func Clocked(t testing.TB) (store *memstore.Store, advance func(time.Duration)) 
 	return open(t, memstore.Config{Clock: now.Load}), func(d time.Duration) { now.Add(d.Microseconds()) }
 }
 
+// A DriftingWait is a wait of at most 12 s for 1 token of key under Limit, whose only token
+// was taken at its beginning. The clock of its store differs from that of the machine by
+// Offset, and advances by Percent of it. The wait is measured by the clock of the store.
+type DriftingWait struct {
+	Limit   string
+	Offset  time.Duration
+	Percent int64
+	Taken   bool          // other clients take every token first
+	After   time.Duration // when the wait ends, by the clock of the machine
+}
+
+// DriftingWaits are tests of every client that waits.
+var DriftingWaits = []DriftingWait{
+	{"1/10s", 0, 100, false, 10 * time.Second},
+	{"1/10s", 1000 * time.Hour, 100, false, 10 * time.Second},
+	{"1/10s", -1000 * time.Hour, 50, false, 20 * time.Second},
+	{"1/s burst 1", 0, 100, true, 12 * time.Second},
+	{"1/s burst 1", 1000 * time.Hour, 200, true, 6 * time.Second},
+	{"1/s burst 1", -1000 * time.Hour, 50, true, 24 * time.Second},
+}
+
+// Check takes the token, calls wait, which reports whether the wait for the next one was
+// successful, and checks when it ends. It is called in a bubble of package synctest.
+func (w *DriftingWait) Check(t *testing.T, wait func(store weir.Store, maxWait time.Duration) bool) {
+	start := time.Now()
+	store := open(t, memstore.Config{Clock: func() int64 {
+		return start.Add(w.Offset).UnixMicro() + time.Since(start).Microseconds()*w.Percent/100
+	}})
+	first := true
+	ok := wait(Around(store, func(ctx context.Context, r *weir.Request) error {
+		if !w.Taken && !first {
+			return nil
+		}
+		first = false
+		taken := *r
+		taken.Verb = weir.Take
+		_, err := store.Do(ctx, taken)
+		return err
+	}, nil), 12*time.Second)
+	if after := time.Since(start).Round(time.Millisecond); ok == w.Taken || after != w.After {
+		t.Errorf("%+v: ended after %v with %v", *w, after, ok)
+	}
+}
+
 func open(t testing.TB, c memstore.Config) *memstore.Store {
 	t.Helper()
 	s, err := memstore.New(c)
