@@ -1,6 +1,8 @@
 package guard
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"net/netip"
 	"strconv"
@@ -17,12 +19,15 @@ const (
 
 // A call describes a call to policies.
 type call struct {
-	argument [1]string
+	argument [2]string // the key, and the error of the function that returns it
 	times    [1]string // "" means 1
 }
 
-func (c *call) set(key string, n int64) {
-	c.argument[0], c.times[0] = key, ""
+func (c *call) set(key string, n int64, fault error) {
+	c.argument, c.times[0] = [2]string{key}, ""
+	if fault != nil {
+		c.argument[1] = fault.Error()
+	}
 	if n != 1 {
 		c.times[0] = strconv.FormatInt(n, 10)
 	}
@@ -31,6 +36,9 @@ func (c *call) set(key string, n int64) {
 func (c *call) Query(name string) []string {
 	switch name {
 	case argumentName:
+		if c.argument[1] == "" {
+			return c.argument[:1]
+		}
 		return c.argument[:]
 	case timesName:
 		return c.times[:]
@@ -45,6 +53,16 @@ func (*call) Header(string) []string { return nil }
 func (*call) Cookie(string) []string { return nil }
 func (*call) ClientIP() netip.Addr   { return netip.Addr{} }
 
+// keyOf calls the function that returns the key of a call. If it panics, the key is empty.
+func keyOf(f func() string) (key string, fault error) {
+	defer func() {
+		if p := recover(); p != nil {
+			key, fault = "", fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return f(), nil
+}
+
 // KeyPart returns the only part of a rule's key: the key that the caller passes to Enter. All
 // calls with an empty key share one bucket. Space around a key is cut off.
 func KeyPart() policy.KeyPart {
@@ -57,10 +75,14 @@ type argument struct{}
 func (argument) String() string { return argumentName }
 
 func (argument) Eval(a policy.Attributes) (string, error) {
-	if v := a.Query(argumentName); len(v) > 0 {
+	switch v := a.Query(argumentName); len(v) {
+	case 0:
+		return "", nil
+	case 1:
 		return v[0], nil
+	default:
+		return "", errors.New(v[1])
 	}
-	return "", nil
 }
 
 // A callCost is the cost of a call by its rule, times the n of EnterN.

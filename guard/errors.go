@@ -105,7 +105,7 @@ func (u *StoreError) Enter(ctx context.Context) (*Entry, error) {
 		return nil, u
 	}
 	if u.local {
-		return u.guard.enter(ctx, u.key, u.n, false)
+		return u.guard.enter(ctx, u.key, u.n, false, nil)
 	}
 	e := u.guard.newEntry(ctx)
 	e.decision.Degraded = policy.Open

@@ -11,7 +11,8 @@ import (
 // FuncOptions holds the configuration of a wrapped function with an argument of type A and a result
 // of type R. With the zero value, calls that are not admitted return errors.
 type FuncOptions[A, R any] struct {
-	// Key returns the key of a call; one key for all if nil.
+	// Key returns the key of a call; one key for all if nil. If it panics, the key is empty: see
+	// Guard.EnterFunc.
 	Key func(A) string
 
 	// Cost returns the tokens of a call; 1 if nil. A negative cost fails the call.
@@ -61,14 +62,14 @@ func (o *FuncOptions[A, R]) enter(ctx context.Context, g *Guard, a A) (*Entry, e
 	if g == nil {
 		return nil, errNil
 	}
-	key, n := "", int64(1)
+	key, n, fault := "", int64(1), error(nil)
 	if o.Key != nil {
-		key = o.Key(a)
+		key, fault = keyOf(func() string { return o.Key(a) })
 	}
 	if o.Cost != nil {
 		n = o.Cost(a)
 	}
-	return g.enter(ctx, key, n, g.resource.HandlesStoreError || len(o.OnError) > 0)
+	return g.enter(ctx, key, n, g.resource.HandlesStoreError || len(o.OnError) > 0, fault)
 }
 
 // answer returns the result of a call that was not admitted because of err, or the entry of a

@@ -21,7 +21,7 @@ type Guard struct {
 
 // counters is the number of calls of a guard, by outcome.
 type counters struct {
-	passed, denied, undecided, failed, running, busy atomic.Int64
+	passed, denied, undecided, failed, keyFaults, running, busy atomic.Int64
 }
 
 // An invocation is a call at an enforcer. It is reused.
@@ -47,18 +47,34 @@ func (g *Guard) EnterN(ctx context.Context, key string, n int64) (*Entry, error)
 	if g == nil {
 		return nil, errNil
 	}
-	return g.enter(ctx, key, n, g.resource.HandlesStoreError)
+	return g.enter(ctx, key, n, g.resource.HandlesStoreError, nil)
+}
+
+// EnterFunc decides about a call as EnterN does; key returns its key. If key panics, because of a
+// nil pointer for example, the call shares the bucket of calls with an empty key. Status.KeyFaults
+// counts that, and Config.Observe gets it as Event.Fault.
+func (g *Guard) EnterFunc(ctx context.Context, n int64, key func() string) (*Entry, error) {
+	if g == nil {
+		return nil, errNil
+	}
+	k, fault := keyOf(key)
+	return g.enter(ctx, k, n, g.resource.HandlesStoreError, fault)
 }
 
 var errNil = fmt.Errorf("guard: %w: want a guard of Registry.Guard, got nil", weir.ErrInvalid)
 
-func (g *Guard) enter(ctx context.Context, key string, n int64, answered bool) (*Entry, error) {
+// enter decides about a call. fault is the error of the function that returns its key, which is
+// then empty.
+func (g *Guard) enter(ctx context.Context, key string, n int64, answered bool, fault error) (*Entry, error) {
+	if fault != nil {
+		g.count.keyFaults.Add(1)
+	}
 	if n < 0 {
 		return nil, invalid(g.resource.Name, "want a cost of 0 or more tokens, got %d", n)
 	}
 	e, now := g.newEntry(ctx), g.group.resolved.Load()
 	if now.enforcer != nil {
-		if err := g.enterLimits(e, now, key, n, answered); err != nil {
+		if err := g.enterLimits(e, now, key, n, answered, fault); err != nil {
 			return nil, err
 		}
 	}
@@ -71,9 +87,9 @@ func (g *Guard) enter(ctx context.Context, key string, n int64, answered bool) (
 }
 
 // enterLimits asks the limits about a call.
-func (g *Guard) enterLimits(e *Entry, now *resolved, key string, n int64, answered bool) error {
+func (g *Guard) enterLimits(e *Entry, now *resolved, key string, n int64, answered bool, fault error) error {
 	v := g.registry.invocations.Get().(*invocation)
-	v.call.set(key, n)
+	v.call.set(key, n, fault)
 	outcome := now.enforcer.Enter(e.ctx, &v.call, &v.admission)
 	if outcome.Passes() {
 		e.decision = v.admission.Decision()
@@ -125,7 +141,7 @@ func (g *Guard) undecided(err error, answered bool, key string) error {
 // leave ends an invocation.
 func (g *Guard) leave(v *invocation, r enforce.Result) {
 	v.admission.Exit(r)
-	v.call.set("", 1)
+	v.call.set("", 1, nil)
 	g.registry.invocations.Put(v)
 }
 
@@ -187,7 +203,7 @@ func (r *Registry) Enter(ctx context.Context, name, key string) (*Entry, error) 
 	if err != nil {
 		return nil, err
 	}
-	return g.enter(ctx, key, 1, false)
+	return g.enter(ctx, key, 1, false, nil)
 }
 
 // newEntry returns the entry of a call that has not begun.

@@ -25,9 +25,10 @@ type Status struct {
 
 	// Passed counts admitted calls; Failed of them returned an error, and Running are in
 	// flight. Denied counts calls that a limit or a Protection refused. Undecided counts
-	// calls without a decision of the store, admitted or not.
-	Passed, Denied, Undecided, Failed, Running int64
-	Busy                                       time.Duration // the total duration of finished calls
+	// calls without a decision of the store, admitted or not. KeyFaults counts calls whose key
+	// is empty because the function that returns it panicked.
+	Passed, Denied, Undecided, Failed, KeyFaults, Running int64
+	Busy                                                  time.Duration // the total duration of finished calls
 }
 
 // Live returns the guards, and the resources that Enter was called with, by name. One with empty
@@ -71,6 +72,7 @@ func (g *Guard) status() Status {
 	s, c := g.group.status(), &g.count
 	s.Function, s.File, s.Line, s.BuiltBy = g.resource.Function, g.resource.File, g.resource.Line, g.resource.BuiltBy
 	s.Passed, s.Denied, s.Undecided = c.passed.Load(), c.denied.Load(), c.undecided.Load()
+	s.KeyFaults = c.keyFaults.Load()
 	s.Failed, s.Running, s.Busy = c.failed.Load(), c.running.Load(), time.Duration(c.busy.Load())
 	return s
 }
@@ -90,6 +92,7 @@ type statusJSON struct {
 	Denied      int64             `json:"denied"`
 	Undecided   int64             `json:"undecided"`
 	Failed      int64             `json:"failed"`
+	KeyFaults   int64             `json:"key_faults"`
 	Running     int64             `json:"running"`
 	Busy        float64           `json:"busy_seconds"`
 }
@@ -103,7 +106,7 @@ func (s Status) MarshalJSON() ([]byte, error) {
 	return json.Marshal(statusJSON{
 		Name: s.Name, Function: s.Function, File: s.File, Line: s.Line, BuiltBy: s.BuiltBy,
 		Limits: limits, Rule: s.Rule, Mode: s.Mode, Protections: s.Protections,
-		Passed: s.Passed, Denied: s.Denied, Undecided: s.Undecided, Failed: s.Failed, Running: s.Running,
+		Passed: s.Passed, Denied: s.Denied, Undecided: s.Undecided, Failed: s.Failed, KeyFaults: s.KeyFaults, Running: s.Running,
 		Busy: s.Busy.Seconds(),
 	})
 }

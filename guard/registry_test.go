@@ -179,10 +179,10 @@ func TestLive(t *testing.T) {
 		w := httptest.NewRecorder()
 		r.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 		const want = `[` +
-			`{"name":"a","limits":[],"rule":false,"mode":"enforce","passed":1,"denied":0,"undecided":0,"failed":0,"running":1,"busy_seconds":0},` +
-			`{"name":"b","function":"shop.A","built_by":"woven","limits":["2/h burst 2","9/24h burst 9"],"rule":true,"mode":"enforce","passed":0,"denied":0,"undecided":0,"failed":0,"running":0,"busy_seconds":0},` +
-			`{"name":"b","function":"shop.B","file":"shop.go","line":3,"built_by":"generated","limits":["2/h burst 2","9/24h burst 9"],"rule":true,"mode":"enforce","passed":2,"denied":3,"undecided":0,"failed":1,"running":0,"busy_seconds":3},` +
-			`{"name":"z","limits":["1/s burst 1"],"rule":true,"mode":"shadow","passed":0,"denied":0,"undecided":0,"failed":0,"running":0,"busy_seconds":0}]`
+			`{"name":"a","limits":[],"rule":false,"mode":"enforce","passed":1,"denied":0,"undecided":0,"failed":0,"key_faults":0,"running":1,"busy_seconds":0},` +
+			`{"name":"b","function":"shop.A","built_by":"woven","limits":["2/h burst 2","9/24h burst 9"],"rule":true,"mode":"enforce","passed":0,"denied":0,"undecided":0,"failed":0,"key_faults":0,"running":0,"busy_seconds":0},` +
+			`{"name":"b","function":"shop.B","file":"shop.go","line":3,"built_by":"generated","limits":["2/h burst 2","9/24h burst 9"],"rule":true,"mode":"enforce","passed":2,"denied":3,"undecided":0,"failed":1,"key_faults":0,"running":0,"busy_seconds":3},` +
+			`{"name":"z","limits":["1/s burst 1"],"rule":true,"mode":"shadow","passed":0,"denied":0,"undecided":0,"failed":0,"key_faults":0,"running":0,"busy_seconds":0}]`
 		var got struct{ Functions []json.RawMessage }
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 			t.Fatal(err)

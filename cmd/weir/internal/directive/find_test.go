@@ -100,6 +100,8 @@ func details(s *directive.Site) string {
 	}
 	for _, k := range s.Key {
 		say(true, "key=%d%s", k.Param, strings.Join(append([]string{""}, k.Path...), "."))
+		say(k.Stringer, "stringer")
+		say(k.MayPanic, "maypanic")
 	}
 	say(s.Cost != 1, "cost=%d", s.Cost)
 	say(s.CostOf >= 0, "costof=%d", s.CostOf)

@@ -17,9 +17,10 @@ func (f *finder) key(s *Site) {
 			continue
 		}
 		t := s.Func.Signature().Params().At(param).Type()
-		ok := true
+		ok, pointer, indirect := true, false, false
 		for i, name := range names[1:] {
-			if t, ok = f.fieldOf(t, name); !ok {
+			t, indirect, ok = f.fieldOf(t, name)
+			if pointer = pointer || indirect; !ok {
 				f.faultf(s.at(v), "key %q: %s has no field %s that this package can read", v.Text, strings.Join(names[:i+1], "."), name)
 				break
 			}
@@ -33,7 +34,7 @@ func (f *finder) key(s *Site) {
 		case !identifies(t):
 			f.faultf(s.at(v), "key %q: is of type %s: want a string, an integer, a bool, or a type with a method String() string", v.Text, f.typeName(t))
 		default:
-			s.Key = append(s.Key, KeyExpr{param, names[1:], t})
+			s.Key = append(s.Key, KeyExpr{Param: param, Path: names[1:], Type: t, Stringer: stringer(t), MayPanic: pointer || stringer(t)})
 		}
 	}
 }
@@ -98,13 +99,13 @@ func (s *Site) params() string {
 	return fmt.Sprintf("%s or %s", strings.Join(names[:len(names)-1], ", "), names[len(names)-1])
 }
 
-// fieldOf returns the type of a field.
-func (f *finder) fieldOf(t types.Type, name string) (types.Type, bool) {
-	obj, _, _ := types.LookupFieldOrMethod(t, true, f.pkg, name)
+// fieldOf returns the type of a field, and whether it is behind a pointer.
+func (f *finder) fieldOf(t types.Type, name string) (of types.Type, indirect, ok bool) {
+	obj, _, indirect := types.LookupFieldOrMethod(t, true, f.pkg, name)
 	if v, ok := obj.(*types.Var); ok {
-		return v.Type(), true
+		return v.Type(), indirect, true
 	}
-	return nil, false
+	return nil, false, false
 }
 
 // identifies reports whether a value of the type can be part of a key.

@@ -42,6 +42,9 @@ type KeyExpr struct {
 	Param int      // its index among the parameters
 	Path  []string // the fields, from the outermost
 	Type  types.Type
+
+	Stringer bool // its text is that of its method String
+	MayPanic bool // it dereferences a pointer or calls a method
 }
 
 // A Context describes how to get the context of a call.

@@ -52,7 +52,7 @@ func (b *body) linef(format string, args ...any) {
 // name chooses the names in the function. Those of the original stay, unless they hide
 // what the text uses.
 func (b *body) name() {
-	for _, n := range []string{b.w.Var, b.w.Recv.Name, root(b.w.Target), root(b.w.Owner), "nil", "int64"} {
+	for _, n := range []string{b.w.Var, b.w.Recv.Name, root(b.w.Target), root(b.w.Owner), "nil", "int64", "string"} {
 		b.taken[n] = true
 	}
 	b.taken[b.guard()] = true
@@ -208,23 +208,31 @@ func (b *body) context() string {
 
 // ask writes the call of the guard.
 func (b *body) ask() {
-	key := `""`
+	key, panics := `""`, false
 	if len(b.s.Key) > 0 {
 		var parts []string
 		for _, k := range b.s.Key {
-			parts = append(parts, strings.Join(append([]string{b.params[k.Param]}, k.Path...), "."))
+			part := strings.Join(append([]string{b.params[k.Param]}, k.Path...), ".")
+			if k.Stringer {
+				part += ".String()"
+			}
+			parts, panics = append(parts, part), panics || k.MayPanic
 		}
 		key = b.guard() + ".Key(" + strings.Join(parts, ", ") + ")"
 	}
-	question := fmt.Sprintf("Enter(%s, %s)", b.context(), key)
+	cost := strconv.FormatInt(b.s.Cost, 10)
 	if b.s.CostOf >= 0 {
-		cost := b.params[b.s.CostOf]
+		cost = b.params[b.s.CostOf]
 		if t := b.sig.Params().At(b.s.CostOf).Type(); !types.Identical(t, types.Typ[types.Int64]) {
 			cost = "int64(" + cost + ")"
 		}
-		question = fmt.Sprintf("EnterN(%s, %s, %s)", b.context(), key, cost)
-	} else if b.s.Cost != 1 {
-		question = fmt.Sprintf("EnterN(%s, %s, %d)", b.context(), key, b.s.Cost)
+	}
+	question := fmt.Sprintf("EnterN(%s, %s, %s)", b.context(), key, cost)
+	switch {
+	case panics:
+		question = fmt.Sprintf("EnterFunc(%s, %s, func() string { return %s })", b.context(), cost, key)
+	case cost == "1":
+		question = fmt.Sprintf("Enter(%s, %s)", b.context(), key)
 	}
 	b.linef("%s, %s := %s.%s", b.entry, b.err, b.w.Var, question)
 }
