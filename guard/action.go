@@ -9,12 +9,15 @@ type ActionOptions[A any] struct {
 	Cost     func(A) int64
 	Fallback func(ctx context.Context, a A, denied error) error
 	OnError  []func(ctx context.Context, a A, err error) error
+
+	// AllErrors means that OnError also handles the errors that the function returns.
+	AllErrors bool
 }
 
 // Action limits a function without a result, as Func does.
 func Action[A any](g *Guard, f func(context.Context, A) error, o ActionOptions[A]) func(context.Context, A) error {
 	type none = struct{}
-	p := FuncOptions[A, none]{Key: o.Key, Cost: o.Cost}
+	p := FuncOptions[A, none]{Key: o.Key, Cost: o.Cost, AllErrors: o.AllErrors}
 	if o.Fallback != nil {
 		p.Fallback = func(ctx context.Context, a A, err error) (none, error) { return none{}, o.Fallback(ctx, a, err) }
 	}

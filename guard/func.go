@@ -30,6 +30,10 @@ type FuncOptions[A, R any] struct {
 	// it on, the rule's on_store_error decides. It decides alone if the call's context has
 	// ended.
 	OnError []func(ctx context.Context, a A, err error) (R, error)
+
+	// AllErrors means that OnError also handles the errors that the function returns. If all
+	// handlers pass one on, the caller gets it. It is the outcome of the call in either case.
+	AllErrors bool
 }
 
 // Func limits a function. The returned function calls f, or does what FuncOptions says; the outcome
@@ -49,6 +53,11 @@ func Func[A, R any](g *Guard, f func(context.Context, A) (R, error), o FuncOptio
 		defer e.unfinished()
 		r, err = f(ctx, a)
 		e.Exit(err)
+		if err != nil && o.AllErrors {
+			if instead, herr, ok := o.handle(ctx, a, err); ok {
+				return instead, herr
+			}
+		}
 		return r, err
 	}
 }
@@ -72,15 +81,23 @@ func (o *FuncOptions[A, R]) enter(ctx context.Context, g *Guard, a A) (*Entry, e
 	return g.enter(ctx, key, n, g.resource.HandlesStoreError || len(o.OnError) > 0, fault)
 }
 
+// handle calls the error handlers in order; ok is false if all of them pass err on.
+func (o *FuncOptions[A, R]) handle(ctx context.Context, a A, err error) (r R, _ error, ok bool) {
+	for _, handler := range o.OnError {
+		if r, herr := handler(ctx, a, err); !errors.Is(herr, Next) {
+			return r, herr, true
+		}
+	}
+	return r, nil, false
+}
+
 // answer returns the result of a call that was not admitted because of err, or the entry of a
 // call that goes on.
 func (o *FuncOptions[A, R]) answer(ctx context.Context, a A, err error) (e *Entry, r R, _ error) {
 	var u *StoreError
 	if errors.As(err, &u) && !u.Canceled {
-		for _, handler := range o.OnError {
-			if r, herr := handler(ctx, a, err); !errors.Is(herr, Next) {
-				return nil, r, herr
-			}
+		if r, herr, ok := o.handle(ctx, a, err); ok {
+			return nil, r, herr
 		}
 		if u.FailsOpen {
 			if e, err = u.Enter(ctx); err == nil {

@@ -289,3 +289,53 @@ func TestFuncWaits(t *testing.T) {
 		}
 	})
 }
+
+// TestAllErrors checks that error handlers get the errors that the function returns if
+// AllErrors is set, and that the outcome of the call is that of the function.
+func TestAllErrors(t *testing.T) {
+	errMine, errOther := errors.New("mine"), errors.New("other")
+	for _, tc := range []struct {
+		all  bool
+		err  error
+		want string
+	}{
+		{true, nil, "result <nil>"},
+		{true, errMine, "handled <nil>"},
+		{true, errOther, "result other"},
+		{true, errDown, " failed"},
+		{false, errMine, "result mine"},
+	} {
+		r := registry(t, guard.Config{Functions: functions(rule(t, policy.Config{Name: "f", Limits: limits("9/h"), Count: policy.CountFailures}))})
+		g := r.MustGuard(guard.Resource{Name: "f", Limits: limits("9/h")})
+		f := guard.Func(g, func(context.Context, string) (string, error) { return "result", tc.err }, guard.FuncOptions[string, string]{
+			AllErrors: tc.all,
+			OnError: []func(context.Context, string, error) (string, error){
+				func(_ context.Context, _ string, err error) (string, error) {
+					if err == errMine {
+						return "handled", nil
+					}
+					return "dropped", guard.Next
+				},
+				func(_ context.Context, _ string, err error) (string, error) {
+					if err == errDown {
+						return "", errors.New("failed")
+					}
+					return "", fmt.Errorf("not here: %w", guard.Next)
+				},
+			},
+		})
+		s, err := f(context.Background(), "k")
+		if got := fmt.Sprint(s, " ", err); got != tc.want {
+			t.Errorf("%+v: %s, want %s", tc, got, tc.want)
+		}
+		if s := r.Live()[0]; s.Passed != 1 || (s.Failed == 1) != (tc.err != nil) || s.Running != 0 {
+			t.Errorf("%+v: %+v, want the outcome of the function", tc, s)
+		}
+	}
+	a := guard.Action(registry(t, guard.Config{}).MustGuard(guard.Resource{Name: "f"}), func(context.Context, int) error { return errMine }, guard.ActionOptions[int]{
+		AllErrors: true, OnError: []func(context.Context, int, error) error{func(context.Context, int, error) error { return nil }},
+	})
+	if err := a(context.Background(), 1); err != nil {
+		t.Errorf("Action: %v, want it handled", err)
+	}
+}

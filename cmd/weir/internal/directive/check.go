@@ -54,6 +54,12 @@ func (d *Directive) check() (err error) {
 			return faulty(f.v, f.name, "want the name of a function, a method, a variable or a constant of this package")
 		}
 	}
+	switch {
+	case d.Errors.Set && d.Errors.Text != "all" && d.Errors.Text != "store":
+		return faulty(d.Errors, "errors", "want all, for errors that the function returns too, or store, the default")
+	case d.Errors.Set && !d.OnError.Set:
+		return faulty(d.Errors, "errors", "want it with onerror, which handles these errors")
+	}
 	d.Links, err = list(d.OnError, "onerror", token.IsIdentifier, "names of functions, separated by commas")
 	return err
 }

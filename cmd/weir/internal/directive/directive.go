@@ -25,6 +25,7 @@ type Directive struct {
 	Key, Cost                      Value
 	Wait, Message                  Value
 	Fallback, Degrade, OnError     Value
+	Errors                         Value // store or all: the errors that OnError handles
 
 	Limits  []weir.Limit  // of limit, period and algorithm; nil if all are absent
 	MaxWait time.Duration // of wait
@@ -69,6 +70,8 @@ func (d *Directive) field(name string) *Value {
 		return &d.Degrade
 	case "onerror":
 		return &d.OnError
+	case "errors":
+		return &d.Errors
 	}
 	return nil
 }
@@ -76,7 +79,7 @@ func (d *Directive) field(name string) *Value {
 // oldPeriod is the former name of the field period. In a limit, interval is a refill mode.
 const oldPeriod = "interval"
 
-const fields = "name, key, limit, period, algorithm, cost, wait, message, fallback, degrade or onerror"
+const fields = "name, key, limit, period, algorithm, cost, wait, message, fallback, degrade, onerror or errors"
 
 // Parse reads the text after //weir:limit: fields such as limit=10, separated by
 // spaces. A value with spaces is in double quotes. An error is an *Error.

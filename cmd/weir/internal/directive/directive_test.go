@@ -108,7 +108,7 @@ func TestParseErrors(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{" limit", `column 2: "limit": want a field such as limit=10`},
 		{" =10", `column 2: "=10": want a field such as limit=10`},
-		{" limt=10", `column 2: unknown field "limt": want name, key, limit, period, algorithm, cost, wait, message, fallback, degrade or onerror`},
+		{" limt=10", `column 2: unknown field "limt": want name, key, limit, period, algorithm, cost, wait, message, fallback, degrade, onerror or errors`},
 		{" period=1 interval=2", "column 11: interval is given twice: want it once"},
 		{" limit=1 limit=2", "column 10: limit is given twice: want it once"},
 		{" name=", "column 7: name: want a value after the ="},
@@ -138,6 +138,8 @@ func TestParseErrors(t *testing.T) {
 		{" wait=61s", `column 7: wait "61s": want a duration such as 300ms, at most 1m`},
 		{" fallback=a degrade=b", `column 21: degrade "b": want fallback or degrade, not both`},
 		{" fallback=p.F", `column 11: fallback "p.F": want the name of a function, a method, a variable or a constant of this package`},
+		{" onerror=a errors=every", `column 19: errors "every": want all, for errors that the function returns too, or store, the default`},
+		{" errors=all", `column 9: errors "all": want it with onerror, which handles these errors`},
 		{" onerror=a,,b", `column 12: onerror "": want names of functions, separated by commas`},
 	} {
 		d, err := directive.Parse(tc.text)

@@ -128,5 +128,6 @@ func details(s *directive.Site) string {
 	for _, l := range s.OnError {
 		link("onerror", &l)
 	}
+	say(s.All, "all")
 	return b.String()
 }

@@ -31,6 +31,7 @@ func (f *finder) links(s *Site) {
 			f.faultf(s.at(d.Message), "message %q: want it without fallback and degrade, which replace it; or a function whose last result is error", d.Message.Text)
 		}
 	}
+	s.All = d.Errors.Text == "all"
 	for _, v := range d.Links {
 		if l := f.link(s, v, "onerror", chained); l != nil {
 			s.OnError = append(s.OnError, *l)

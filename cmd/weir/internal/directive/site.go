@@ -35,6 +35,7 @@ type Site struct {
 	Fallback *Link // of fallback
 	Degrade  *Link // of degrade
 	OnError  []Link
+	All      bool // OnError also handles the errors that Func returns
 }
 
 // A KeyExpr is a parameter, or a field of one.

@@ -20,6 +20,8 @@ type body struct {
 	taken   map[string]bool // names that mean something in the function
 	params  []string
 	results []string // names; nil if they have none
+	answers []string // names of what an error handler returns
+	out     string   // the results, as the function declares them
 
 	entry, err string
 	b          strings.Builder
@@ -180,6 +182,7 @@ func (b *body) head() {
 	if len(results) > 1 || b.results != nil {
 		out = "(" + out + ")"
 	}
+	b.out = out
 	b.linef("func %s%s%s(%s) %s {", recv, b.w.Name, generic, params, out)
 }
 
@@ -277,28 +280,32 @@ func (b *body) chain() {
 	invent := func(name string) string { return unique(name, func(n string) bool { return b.taken[n] }) }
 	undecided := invent("undecided")
 	b.taken[undecided] = true
-	var answers []string
 	last := b.sig.Results().Len() - 1
 	for i := range last {
 		n := "answer"
 		if last > 1 {
 			n = fmt.Sprint("answer", i)
 		}
-		answers = append(answers, invent(n))
+		b.answers = append(b.answers, invent(n))
 	}
-	answers = append(answers, b.err) // the inner hides the outer
-	all := strings.Join(answers, ", ")
+	b.answers = append(b.answers, b.err) // the inner hides the outer
 	b.linef("var %s *%s.StoreError", undecided, b.guard())
 	alive := "" // without a context there is none that ends
 	if b.s.Context.Param >= 0 {
 		alive = fmt.Sprintf(" && !%s.Canceled", undecided)
 	}
 	b.linef("if %s.As(%s, &%s)%s {", b.errors(), b.err, undecided, alive)
+	b.handlers(undecided)
+	b.linef("%s, %s = %s.Enter(%s)\n}", b.entry, b.err, undecided, b.context())
+}
+
+// handlers writes the calls of the error handlers for an error.
+func (b *body) handlers(err string) {
+	all := strings.Join(b.answers, ", ")
 	for _, l := range b.s.OnError {
-		b.linef("if %s := %s; !%s.Is(%s, %s.Next) {", all, b.reply(l, undecided), b.errors(), b.err, b.guard())
+		b.linef("if %s := %s; !%s.Is(%s, %s.Next) {", all, b.reply(l, err), b.errors(), b.err, b.guard())
 		b.linef("return %s\n}", all)
 	}
-	b.linef("%s, %s = %s.Enter(%s)\n}", b.entry, b.err, undecided, b.context())
 }
 
 // reply returns the expression for the result of a link.
@@ -339,6 +346,9 @@ func (b *body) typeArgs() string {
 
 // call writes the call of the function itself.
 func (b *body) call() {
+	if b.s.All {
+		b.linef("%s = func() %s {", strings.Join(b.results, ", "), b.out) // its error is the outcome of the call
+	}
 	b.linef("defer %s.Done(&%s)", b.entry, b.err)
 	args := strings.Join(b.params, ", ")
 	if b.sig.Variadic() {
@@ -348,5 +358,12 @@ func (b *body) call() {
 	if b.sig.Results().Len() > 0 {
 		call = "return " + call
 	}
-	b.linef("%s\n}", call)
+	if !b.s.All {
+		b.linef("%s\n}", call)
+		return
+	}
+	b.linef("%s\n}()", call)
+	b.linef("if %s != nil {", b.err)
+	b.handlers(b.err)
+	b.linef("}\nreturn %s\n}", strings.Join(b.results, ", "))
 }
