@@ -3,6 +3,7 @@ package flashsale_test
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -237,6 +238,50 @@ func TestPostgresMigrate(t *testing.T) {
 	execute(t, dsn, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, TRUE)")
 	if _, err := ledger.Open(t.Context(), dsn, ledger.Config{}); err == nil || !strings.Contains(err.Error(), "use a newer program") {
 		t.Fatalf("a newer database: %v", err)
+	}
+}
+
+// TestPostgresLongMigration checks that a migration may take longer than a transaction: another
+// program locks the table of the versions for that time.
+func TestPostgresLongMigration(t *testing.T) {
+	t.Parallel()
+	dsn := newDatabase(t, &ledgers)
+	db, err := sql.Open("pgx", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	lock, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Rollback()
+	if _, err := lock.Exec("CREATE TABLE goose_db_version (version_id bigint)"); err != nil {
+		t.Fatal(err)
+	}
+	const timeout = 1500 * time.Millisecond
+	opened := make(chan error, 1)
+	go func() {
+		l, err := ledger.Open(t.Context(), dsn, ledger.Config{Timeout: timeout})
+		if err == nil {
+			err = l.Close()
+		}
+		opened <- err
+	}()
+	redistest.Await(t, "the migration waits", func() error {
+		var waits bool
+		err := db.QueryRow("SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database() AND now() - query_start > $1::interval",
+			(timeout + timeout/4).String()).Scan(&waits)
+		if err == nil && !waits {
+			err = errors.New("no query waits for a lock")
+		}
+		return err
+	})
+	if err := lock.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-opened; err != nil {
+		t.Errorf("Open: %v", err)
 	}
 }
 

@@ -17,15 +17,6 @@ import (
 // openPostgres opens a ledger in a database.
 func openPostgres(t testing.TB, dsn string, c ledger.Config) *ledger.Ledger {
 	t.Helper()
-	if c.Timeout > 0 { // it does not apply to migrations
-		l, err := ledger.Open(t.Context(), dsn, ledger.Config{})
-		if err == nil {
-			err = l.Close()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	l, err := ledger.Open(t.Context(), dsn, c)
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@
 package database
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -31,28 +32,37 @@ type Config struct {
 type DB struct {
 	w, r       *sql.DB // the same in PostgreSQL
 	d          dialect
-	timeout    time.Duration
-	statements sync.Map // statements in the dialect, by text
+	timeout    time.Duration // 0: none
+	statements sync.Map      // statements in the dialect, by text
 }
 
 // Open opens the database at dsn, "postgres://…", "postgresql://…" or "sqlite:PATH", and
 // migrates its schema.
 func Open(ctx context.Context, dsn string, c Config) (*DB, error) {
 	db := &DB{timeout: c.Timeout}
+	migrator := &DB{} // without time limits: an index of a large table takes minutes
 	scheme, rest, _ := strings.Cut(dsn, ":")
 	var err error
 	switch scheme {
 	case "postgres", "postgresql":
-		err = db.openPostgres(dsn, c)
+		if err = db.openPostgres(dsn, c); err == nil {
+			err = migrator.openPostgres(dsn, Config{Conns: 2})
+			defer migrator.Close()
+		}
 	case "sqlite":
 		err = db.openSQLite(rest, c)
+		migrator.w, migrator.r, migrator.d = db.w, db.r, db.d
 	default: // dsn may contain a password
 		err = errors.New("dsn: unknown scheme, want postgres://… or sqlite:PATH")
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := db.migrate(ctx, c.NoMigrate); err != nil {
+	err = db.Do(ctx, ReadOne, func(x *Tx) error { return x.Row("SELECT 1").Scan(new(int)) }) // it replies in time
+	if err == nil {
+		err = migrator.migrate(ctx, c.NoMigrate)
+	}
+	if err != nil {
 		_ = db.Close()
 		return nil, fmt.Errorf("migrate: %w", err)
 	}
@@ -65,9 +75,12 @@ func (db *DB) openPostgres(dsn string, c Config) error {
 		return err // pgx hides the password
 	}
 	if pc.ConnectTimeout == 0 {
-		pc.ConnectTimeout = min(c.Timeout, 5*time.Second)
+		pc.ConnectTimeout = min(cmp.Or(c.Timeout, time.Minute), 5*time.Second)
 	}
-	ms := fmt.Sprint(c.Timeout.Milliseconds() + 1)
+	ms := "0" // no limit
+	if c.Timeout > 0 {
+		ms = fmt.Sprint(c.Timeout.Milliseconds() + 1)
+	}
 	for k, v := range map[string]string{
 		"synchronous_commit":            "on",
 		"default_transaction_isolation": "read committed",

@@ -62,8 +62,11 @@ const attempts = 5
 
 // Do runs f, and commits its transaction if f succeeds. It tries again after a deadlock.
 func (db *DB) Do(ctx context.Context, m Mode, f func(*Tx) error) error {
-	ctx, cancel := context.WithTimeout(ctx, db.timeout)
-	defer cancel()
+	if db.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, db.timeout)
+		defer cancel()
+	}
 	for i := 1; ; i++ {
 		err := db.once(ctx, m, f)
 		if err == nil || i == attempts || kindOf(err) != retry {
