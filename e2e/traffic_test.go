@@ -94,8 +94,9 @@ func traffic(t *testing.T, store string, gateways int) {
 	if n := float64(seen); n > most || n < least {
 		t.Errorf("%d requests reached nginx, want %.1f to %.1f", seen, least, most)
 	}
-	if shut := saw.last.Sub(saw.first); shut < duration/2 {
-		t.Errorf("%d requests of the witness were denied within %v, want some during all of %v", saw.denied, shut, duration)
+	t.Logf("the witness was denied %d times within %v of %v", saw.denied, saw.last.Sub(saw.first), duration)
+	if saw.denied < 2 { // least has no meaning
+		t.Errorf("the witness was denied %d times, want 2 or more", saw.denied)
 	}
 	if seen < admitted || seen > admitted+inFlight {
 		t.Errorf("the clients got %d responses with status 200 and nginx sent %d: want the same, except those in flight at the end", admitted, seen)
