@@ -1,13 +1,14 @@
 // Mutants checks that tests catch a list of planted bugs.
 //
-//	mutants [-root DIR] [-list FILE] [-only REGEXP] [-tags LIST] [-timeout D] [-v]
+//	mutants [-root DIR] [-list FILE] [-only REGEXP] [-jobs N] [-tags LIST] [-timeout D] [-v]
 //
-// It copies the tree to a temporary directory and runs the tests that the list names.
+// It copies the tree to temporary directories and runs the tests that the list names.
 // Without a change they have to pass; with one mutant planted they have to fail. It never
 // edits the tree itself.
 //
-// It prints one line for each mutant: caught, MISSED, or BROKEN if it does not compile. It
-// exits with 1 unless all are caught, or if the list does not fit the tree.
+// It prints one line for each mutant: caught, MISSED, or BROKEN if it does not compile. At
+// the end it prints the counts of each area, the part of a name before the slash. It exits
+// with 1 unless all are caught, or if the list does not fit the tree.
 package main
 
 import (
@@ -23,6 +24,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -46,6 +48,7 @@ func run(ctx context.Context, args []string, w io.Writer) (ok bool, err error) {
 	only := flags.String("only", "", "run only the mutants whose names match this regular expression: of two areas, ^(algo|lua)/")
 	tags := flags.String("tags", "crashpoints", "build tags of the tests")
 	timeout := flags.Duration("timeout", 2*time.Minute, "of the tests of one mutant")
+	jobs := flags.Int("jobs", 2, "tests at a time")
 	verbose := flags.Bool("v", false, "print the tests' output")
 	if err := flags.Parse(args); err != nil {
 		return false, err
@@ -53,6 +56,9 @@ func run(ctx context.Context, args []string, w io.Writer) (ok bool, err error) {
 	match, err := regexp.Compile(*only)
 	if err != nil {
 		return false, err
+	}
+	if *jobs < 1 {
+		return false, fmt.Errorf("-jobs: got %d, want at least 1", *jobs)
 	}
 	mutants, err := readList(*list)
 	if err != nil {
@@ -62,31 +68,59 @@ func run(ctx context.Context, args []string, w io.Writer) (ok bool, err error) {
 		return false, err
 	}
 	mutants = slices.DeleteFunc(mutants, func(m mutant) bool { return !match.MatchString(m.name) })
-	dir, err := os.MkdirTemp("", "weir-mutants-*")
-	if err != nil {
-		return false, err
+	r := runner{tags: *tags, timeout: *timeout, out: w, verbose: *verbose}
+	for range *jobs {
+		dir, err := os.MkdirTemp("", "weir-mutants-*")
+		if err != nil {
+			return false, err
+		}
+		defer os.RemoveAll(dir)
+		if err := copyTree(ctx, *root, dir); err != nil {
+			return false, err
+		}
+		r.dirs = append(r.dirs, dir)
 	}
-	defer os.RemoveAll(dir)
-	if err := copyTree(ctx, *root, dir); err != nil {
-		return false, err
-	}
-	r := runner{dir: dir, tags: *tags, timeout: *timeout, out: w, verbose: *verbose}
 	start := time.Now()
 	useless := r.baseline(ctx, mutants)
 	fmt.Fprintf(w, "without mutants: %d targets fail (%s)\n", len(useless), time.Since(start).Round(time.Second))
-	bad := 0
-	for i := range mutants {
+	caught := make([]bool, len(mutants))
+	r.each(len(mutants), func(dir string, i int) {
 		m := &mutants[i]
 		m.tests = slices.DeleteFunc(m.tests, func(t target) bool { return useless[t] })
-		if !r.try(ctx, m) {
-			bad++
-		}
-		if ctx.Err() != nil {
-			return false, ctx.Err()
-		}
+		caught[i] = ctx.Err() == nil && r.try(ctx, dir, m)
+	})
+	if ctx.Err() != nil {
+		return false, ctx.Err()
 	}
-	fmt.Fprintf(w, "%d of %d mutants caught (%s)\n", len(mutants)-bad, len(mutants), time.Since(start).Round(time.Second))
-	return bad == 0 && len(useless) == 0, nil
+	all := summary(w, mutants, caught)
+	fmt.Fprintf(w, "total time %s\n", time.Since(start).Round(time.Second))
+	return all && len(useless) == 0, nil
+}
+
+// summary prints the counts of each area and of all, and reports whether all were caught.
+func summary(w io.Writer, mutants []mutant, caught []bool) bool {
+	type count struct{ caught, all int }
+	var areas []string
+	counts := map[string]count{}
+	total := 0
+	for i, m := range mutants {
+		area, _, _ := strings.Cut(m.name, "/")
+		c := counts[area]
+		if c.all++; c.all == 1 {
+			areas = append(areas, area)
+		}
+		if caught[i] {
+			c.caught++
+			total++
+		}
+		counts[area] = c
+	}
+	slices.Sort(areas)
+	for _, area := range areas {
+		fmt.Fprintf(w, "%-16s %d of %d\n", area, counts[area].caught, counts[area].all)
+	}
+	fmt.Fprintf(w, "%d of %d mutants caught\n", total, len(mutants))
+	return total == len(mutants)
 }
 
 // copyTree copies the files that git tracks, or would track, from root to dir.
@@ -119,81 +153,117 @@ func copyTree(ctx context.Context, root, dir string) error {
 	return nil
 }
 
-// A runner runs tests in a copy of the tree.
+// A runner runs tests in copies of the tree, one test at a time in each.
 type runner struct {
-	dir     string
+	dirs    []string
 	tags    string
 	timeout time.Duration
-	out     io.Writer
 	verbose bool
+
+	mu  sync.Mutex // guards out
+	out io.Writer
+}
+
+func (r *runner) printf(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fmt.Fprintf(r.out, format, args...)
+}
+
+// each calls do for 0 to n-1, in each directory one at a time.
+func (r *runner) each(n int, do func(dir string, i int)) {
+	next := make(chan int)
+	var all sync.WaitGroup
+	for _, dir := range r.dirs {
+		all.Go(func() {
+			for i := range next {
+				do(dir, i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	all.Wait()
 }
 
 // baseline runs the tests of all mutants without a change. It returns the targets that
 // fail or that have no test; they say nothing about a mutant.
 func (r *runner) baseline(ctx context.Context, mutants []mutant) (useless map[target]bool) {
-	useless = map[target]bool{}
+	var targets []target
 	seen := map[target]bool{}
 	for _, m := range mutants {
 		for _, t := range m.tests {
-			if seen[t] {
-				continue
+			if !seen[t] {
+				seen[t] = true
+				targets = append(targets, t)
 			}
-			seen[t] = true
-			out, err := r.test(ctx, t)
-			switch {
-			case err != nil:
-				fmt.Fprintf(r.out, "BROKEN  %s fails without a mutant:\n%s", t, out)
-			case strings.Contains(out, "no tests to run") || strings.Contains(out, "no test files"):
-				fmt.Fprintf(r.out, "BROKEN  %s: no test has this name\n", t)
-			default:
-				continue
-			}
+		}
+	}
+	failed := make([]bool, len(targets))
+	r.each(len(targets), func(dir string, i int) {
+		out, err := r.test(ctx, dir, targets[i])
+		switch {
+		case err != nil:
+			r.printf("BROKEN  %s fails without a mutant:\n%s", targets[i], out)
+		case strings.Contains(out, "no tests to run") || strings.Contains(out, "no test files"):
+			r.printf("BROKEN  %s: no test has this name\n", targets[i])
+		default:
+			return
+		}
+		failed[i] = true
+	})
+	useless = map[target]bool{}
+	for i, t := range targets {
+		if failed[i] {
 			useless[t] = true
 		}
 	}
 	return useless
 }
 
-// try plants one mutant, runs its tests and reports whether they fail.
-func (r *runner) try(ctx context.Context, m *mutant) bool {
+// try plants one mutant in a copy, runs its tests and reports whether they fail.
+func (r *runner) try(ctx context.Context, dir string, m *mutant) bool {
 	start := time.Now()
-	file := filepath.Join(r.dir, m.file)
+	file := filepath.Join(dir, m.file)
 	was, err := os.ReadFile(file)
 	if err == nil {
 		err = os.WriteFile(file, []byte(strings.Replace(string(was), m.old, m.new, 1)), 0o644)
 	}
 	if err != nil {
-		fmt.Fprintf(r.out, "BROKEN  %s: %v\n", m.name, err)
+		r.printf("BROKEN  %s: %v\n", m.name, err)
 		return false
 	}
 	defer os.WriteFile(file, was, 0o644)
 	for _, t := range m.tests {
-		out, err := r.test(ctx, t)
+		out, err := r.test(ctx, dir, t)
 		if r.verbose {
-			fmt.Fprintln(r.out, out)
+			r.printf("%s\n", out)
 		}
 		switch {
 		case err == nil:
 			continue
 		case strings.Contains(out, "[build failed]") || strings.Contains(out, "[setup failed]"):
-			fmt.Fprintf(r.out, "BROKEN  %s: does not compile:\n%s", m.name, out)
+			r.printf("BROKEN  %s: does not compile:\n%s", m.name, out)
 			return false
 		}
-		fmt.Fprintf(r.out, "caught  %-40s %5.1fs  %s\n", m.name, time.Since(start).Seconds(), failure(out))
+		r.printf("caught  %-40s %5.1fs  %s\n", m.name, time.Since(start).Seconds(), failure(out))
 		return true
 	}
-	fmt.Fprintf(r.out, "MISSED  %-40s %5.1fs  %s\n", m.name, time.Since(start).Seconds(), m.tests)
+	r.printf("MISSED  %-40s %5.1fs  %s\n", m.name, time.Since(start).Seconds(), m.tests)
 	return false
 }
 
-// test runs the tests of one target and returns their output.
-func (r *runner) test(ctx context.Context, t target) (string, error) {
-	args := []string{"test", "-vet=off", "-count=1", "-failfast", "-tags=" + r.tags, "-timeout=" + r.timeout.String()}
+// test runs the tests of one target and returns their output. The flags keep the path of the
+// copy out of the binaries, so that the build cache serves every run.
+func (r *runner) test(ctx context.Context, dir string, t target) (string, error) {
+	args := []string{"test", "-trimpath", "-buildvcs=false", "-vet=off", "-count=1", "-failfast", "-tags=" + r.tags, "-timeout=" + r.timeout.String()}
 	if t.run != "" {
 		args = append(args, "-run="+t.run)
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, t.pkg)...)
-	cmd.Dir = r.dir
+	cmd.Dir = dir
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.CombinedOutput()
