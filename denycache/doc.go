@@ -30,9 +30,11 @@
 // # Calls of the store
 //
 // When a repeated denial ends, one request calls the store. Concurrent equal requests wait
-// for its decision, for about two round trips and 5 ms at most. If it is denied, they are. If
-// it is admitted and tokens are left, all of them call the store. So a key with many more
-// requests than its limit costs about two calls for each admission, and one more in each MaxAge.
+// for its decision, for about two recent long round trips and 5 ms at most. If it is denied,
+// they are, provided that the denial held at some time since they arrived. If it is admitted
+// and no tokens are left, one more of them calls the store, and so on; if tokens are left, all
+// of them do. So a key with many more requests than its limit costs about two calls for each
+// admission, and one more in each MaxAge. Before the first denial, all requests call the store.
 //
 // # Memory
 //

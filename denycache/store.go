@@ -82,7 +82,7 @@ func (s *Store) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
 	}
 	var d [1]weir.Decision
 	h := s.hash(one[:])
-	if ctx.Err() == nil && s.repeat(s.table.find(h, one[:]), d[:]) {
+	if e := s.table.find(h, one[:]); e != nil && ctx.Err() == nil && s.repeat(e, d[:], s.now()) {
 		return d[0], nil
 	}
 	return s.ask(ctx, r, h)
@@ -96,7 +96,7 @@ func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision
 		return ok, err
 	}
 	h := s.hash(rs)
-	if ctx.Err() == nil && s.repeat(s.table.find(h, rs), ds) {
+	if e := s.table.find(h, rs); e != nil && ctx.Err() == nil && s.repeat(e, ds, s.now()) {
 		return false, nil
 	}
 	return s.askAll(ctx, rs, ds, h)
@@ -124,90 +124,109 @@ func (s *Store) askAll(ctx context.Context, rs []weir.Request, ds []weir.Decisio
 	return s.decide(ctx, rs, ds, h, func() (bool, error) { return s.store.DoAll(ctx, rs, ds) })
 }
 
-// decide decides requests by call, unless an equal call in progress is denied.
+// decide decides requests by call, unless the denial of an equal call holds for them.
 func (s *Store) decide(ctx context.Context, rs []weir.Request, ds []weir.Decision, h uint64, call func() (bool, error)) (bool, error) {
 	last, repeated := s.join(ctx, rs, ds, h)
 	if repeated {
 		return false, nil
 	}
-	var next *entry
-	keep := false // last stays, so that the next request is a probe again
+	group := newProbes()
 	if last != nil {
-		defer func() {
-			if !keep && next == nil {
-				s.table.remove(last)
-			}
-			last.finish()
-		}()
+		group = last.probes
 	}
-	seen := s.read(rs)
-	start := s.now()
+	result := undecided
+	var start, end time.Duration
+	defer func() {
+		if last != nil && result == undecided {
+			s.table.remove(last)
+		}
+		group.end(result, end-start)
+	}()
+	seen, before := s.read(rs, group)
+	start = s.now()
 	ok, err := call()
-	end := s.now()
-	seen = s.written(rs, seen, ok, err)
+	end = s.now()
+	seen, total := s.written(rs, group, seen, before, ok, err)
 	switch {
 	case err != nil:
-	case ok:
-		keep = scarce(rs, ds)
-	default:
-		if next = s.entry(h, rs, ds, seen, start, end); next != nil {
-			s.table.insert(next)
+	case !ok:
+		if e := s.entry(h, rs, ds, seen, start, end); e != nil {
+			e.probes, e.admitted = group, total
+			if first := s.table.find(h, rs); first != nil && first.probes != group { // of another first call
+				e.probes, e.admitted = first.probes, first.probes.admissions()
+			}
+			s.table.insert(e)
+			if result = denied; !s.holds(e) {
+				result = outdated
+			}
 		}
+	case scarce(rs, ds):
+		result = admitted // last stays, so that the next request is a probe again
 	}
 	return ok, err
 }
 
-const (
-	// maxJoins bounds the calls of other requests for which a request waits.
-	maxJoins = 2
-
-	// minWait is the shortest time for which it waits for one of them, if there is no reply.
-	minWait = 5 * time.Millisecond
-)
-
-// join waits while an equal request calls the store after its denial has ended. It reports
-// whether ds are now the decisions of that request. If not, the caller calls the store, and
-// finishes last, if that is not nil.
+// join waits while equal requests call the store after their denial has ended. It reports
+// whether ds are now the decisions of one of them. If not, the caller calls the store; as one
+// of the probes of last, if that is not nil.
 func (s *Store) join(ctx context.Context, rs []weir.Request, ds []weir.Decision, h uint64) (last *entry, repeated bool) {
-	for range maxJoins {
+	arrived := s.now()
+	var timer *time.Timer
+	for waits := 0; ; {
 		e := s.table.find(h, rs)
 		switch {
-		case e == nil || s.now()-e.until > s.maxAge || ctx.Err() != nil:
+		case e == nil || s.now()-e.until > s.maxAge:
 			return nil, false
-		case s.repeat(e, ds):
+		case s.repeatLate(e, ds, arrived):
 			return nil, true
 		}
-		wait := e.begin()
-		if wait == nil {
-			if s.table.find(h, rs) == e {
+		must := waits == maxWaits || ctx.Err() != nil
+		denial := e.probes.begin(waits, must)
+		if denial == nil {
+			if must || s.table.find(h, rs) == e {
 				return e, false
 			}
-			e.finish() // another request has replaced it
+			e.probes.leave() // another probe has ended meanwhile
 			continue
 		}
-		t := time.NewTimer(2*(e.end-e.start) + minWait)
+		if timer == nil {
+			timer = time.NewTimer(e.probes.wait())
+			defer timer.Stop()
+		}
 		select {
-		case <-wait:
-			t.Stop()
+		case <-denial:
+		case <-e.probes.free:
 		case <-ctx.Done():
-			t.Stop()
-			return nil, false
-		case <-t.C:
-			return nil, false
+		case <-timer.C:
+			// If this process did not run for some time, the reply may be there already.
+			// So the request waits once more, and one of them calls the store meanwhile.
+			waits++
+			timer.Reset(e.probes.wait())
 		}
 	}
-	return nil, s.repeat(s.table.find(h, rs), ds)
 }
 
-// repeat writes the decisions of e to ds, if they still hold.
-func (s *Store) repeat(e *entry, ds []weir.Decision) bool {
-	if e == nil {
-		return false
-	}
-	now := s.now()
+// repeat writes the decisions of e to ds, if they hold now.
+func (s *Store) repeat(e *entry, ds []weir.Decision, now time.Duration) bool {
 	if now >= e.until || !s.current(e.seen) {
 		return false
 	}
+	s.write(e, ds, now)
+	return true
+}
+
+// repeatLate is repeat for a request that has waited. It may be denied if the denial held at
+// some time since its arrival. Equal requests may have been admitted since.
+func (s *Store) repeatLate(e *entry, ds []weir.Decision, arrived time.Duration) bool {
+	if arrived >= e.until || !s.holds(e) {
+		return false
+	}
+	s.write(e, ds, s.now())
+	return true
+}
+
+// write writes the decisions of e, as of now, to ds.
+func (s *Store) write(e *entry, ds []weir.Decision, now time.Duration) {
 	copy(ds, e.ds)
 	age := max(0, now-e.end).Truncate(time.Microsecond)
 	for i := range ds {
@@ -219,7 +238,6 @@ func (s *Store) repeat(e *entry, ds []weir.Decision) bool {
 		}
 	}
 	s.repeated.Add(1)
-	return true
 }
 
 // since returns a duration of a decision after age, and at least least.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -73,41 +74,84 @@ func take(key, limit string, n int64) weir.Request {
 }
 
 // TestHotKey offers 50,000 requests per second to a key with a limit of 100 per second. The
-// store gets at most two calls for each admission, and one more per MaxAge. The limit is used
-// in full.
+// stores have short and long round trips, also longer than the time of a token. The store gets
+// few calls for each admission, and the limit is used. Each denial held at some time of its
+// request, and no request waits for long.
 func TestHotKey(t *testing.T) {
-	for _, roundTrip := range []time.Duration{200 * time.Microsecond, 2 * time.Millisecond} {
+	const seconds, token = 2, 10 * time.Millisecond
+	for name, c := range map[string]struct {
+		roundTrip, jitter time.Duration
+		calls             int64 // at most, for each admission
+		used              int64 // at least, in percent of the limit
+	}{
+		"short":     {200 * time.Microsecond, 0, 2, 95},
+		"usual":     {2 * time.Millisecond, 0, 2, 75},
+		"irregular": {time.Millisecond, 9 * time.Millisecond, 3, 60},
+		"long":      {15 * time.Millisecond, 0, 3, 40},
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			const seconds = 2
-			store := bubble(t, roundTrip)
+			store := bubble(t, c.roundTrip)
+			var mu sync.Mutex
+			var random = rand.New(rand.NewPCG(1, 1))
+			var longest time.Duration // round trip
+			store.fail = func() error {
+				mu.Lock()
+				extra := time.Duration(random.Int64N(int64(c.jitter) + 1))
+				longest = max(longest, c.roundTrip+extra)
+				mu.Unlock()
+				sleep(extra)
+				return nil
+			}
 			cache := open(t, store, denycache.Config{})
 			limited := take("a", "100/s burst 1", 1)
-			var admitted, denied atomic.Int64
+			type denial struct{ from, to time.Time }
+			var admitted []time.Time
+			var denials []denial
+			var slowest time.Duration
 			var all sync.WaitGroup
+			start, started := time.Now(), int64(0)
 			for range seconds * 50_000 {
+				if time.Since(start) < 2*(c.roundTrip+c.jitter) { // no denial to repeat yet
+					started = store.calls.Load()
+				}
 				all.Go(func() {
+					from := time.Now()
 					d, err := cache.Do(t.Context(), limited)
+					to := time.Now()
+					mu.Lock()
+					defer mu.Unlock()
+					slowest = max(slowest, to.Sub(from))
 					switch {
 					case err != nil:
 						t.Error(err)
 					case d.OK:
-						admitted.Add(1)
+						admitted = append(admitted, d.At)
 					default:
-						denied.Add(1)
+						denials = append(denials, denial{from, to})
 					}
 				})
 				sleep(20 * time.Microsecond)
 			}
 			all.Wait()
-			calls, due := store.calls.Load(), int64(seconds*100+1)
-			t.Logf("round trip %v: admitted %d, calls %d, repeated %d of %d denials", roundTrip, admitted.Load(), calls, cache.Stats().Repeated, denied.Load())
-			if n := admitted.Load(); n > due || n < due*75/100 {
-				t.Errorf("round trip %v: admitted %d, want at most %d, at least 75 %%", roundTrip, n, due)
+			calls, due := store.calls.Load()-started, 100*time.Since(start).Milliseconds()/1000+1
+			n := int64(len(admitted))
+			t.Logf("%s: admitted %d of %d, calls %d after the first %d, repeated %d, slowest %v", name, n, due, calls, started, cache.Stats().Repeated, slowest)
+			if n > due || n < due*c.used/100 {
+				t.Errorf("%s: admitted %d of %d, want at least %d %%", name, n, due, c.used)
 			}
-			// There is no denial to repeat in the first two round trips.
-			start := 2 * (int64(roundTrip/(20*time.Microsecond)) + 1)
-			if most := 2*admitted.Load() + seconds + start; calls > most {
-				t.Errorf("round trip %v: %d calls, want at most %d", roundTrip, calls, most)
+			if most := c.calls*n + seconds; calls > most {
+				t.Errorf("%s: %d calls, want at most %d", name, calls, most)
+			}
+			if most := 3*longest + 5*time.Millisecond; slowest > most {
+				t.Errorf("%s: a request took %v, want at most %v", name, slowest, most)
+			}
+			slices.SortFunc(admitted, time.Time.Compare)
+			for _, d := range denials {
+				// The last admission until the denial left no token before its request.
+				i, _ := slices.BinarySearchFunc(admitted, d.to.Add(1), time.Time.Compare)
+				if i == 0 || !admitted[i-1].Add(token).After(d.from) {
+					t.Fatalf("%s: denied from %v to %v, when a token was left", name, d.from, d.to)
+				}
 			}
 		})
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// An entry is a denied call. Only probe changes.
+// An entry is a denied call. It does not change.
 type entry struct {
 	hash       uint64
 	rs         []weir.Request
@@ -18,28 +18,9 @@ type entry struct {
 	seen       []version // of the states that denied
 	start, end time.Duration
 	until      time.Duration // the store may admit the call from then on
-
-	// probe is closed when the request that calls the store, after until, has its decision.
-	// It is nil without such a request.
-	probe atomic.Pointer[chan struct{}]
+	probes     *probes       // shared with the former and later entries of the call
+	admitted   uint32        // admissions of the probes until then
 }
-
-// begin returns nil if the caller is to call the store and then finish. Otherwise another
-// request does, and begin returns its channel.
-func (e *entry) begin() <-chan struct{} {
-	done := make(chan struct{})
-	for {
-		if e.probe.CompareAndSwap(nil, &done) {
-			return nil
-		}
-		if p := e.probe.Load(); p != nil {
-			return *p
-		}
-	}
-}
-
-// finish ends what begin began.
-func (e *entry) finish() { close(*e.probe.Swap(nil)) }
 
 // entry returns an entry of a denied call, or nil if it cannot be repeated.
 func (s *Store) entry(h uint64, rs []weir.Request, ds []weir.Decision, seen []version, start, end time.Duration) *entry {
@@ -56,11 +37,10 @@ func (s *Store) entry(h uint64, rs []weir.Request, ds []weir.Decision, seen []ve
 		}
 	}
 	// The store decided after start. So the denial holds until retry after start, and a
-	// client that counts from end does not come too early.
+	// client that counts from end does not come too early. If that has passed already, or if
+	// a state has changed, it holds for waiting requests only, or for none. It is stored
+	// nevertheless, so that further requests wait for a probe.
 	e := &entry{hash: h, seen: states, start: start, end: end, until: start + min(retry, s.maxAge)}
-	if e.until <= end || !s.current(states) {
-		return nil
-	}
 	e.rs, e.ds = slices.Clone(rs), slices.Clone(ds)
 	for i := range e.rs { // the caller may use its memory again
 		e.rs[i].Key, e.rs[i].ID = strings.Clone(e.rs[i].Key), ""
@@ -121,8 +101,8 @@ func (t table) find(h uint64, rs []weir.Request) *entry {
 	return nil
 }
 
-// insert stores e in place of the entry of the same call, or in an empty slot. Otherwise it
-// replaces the entry that ends first, which may have ended.
+// insert stores e in place of an earlier entry of the same call, or in an empty slot. Otherwise
+// it replaces the entry that ends first, which may have ended.
 func (t table) insert(e *entry) {
 	set := t.set(e.hash)
 	at, ends := 0, time.Duration(1<<63-1)
@@ -134,7 +114,9 @@ func (t table) insert(e *entry) {
 				at, ends = i, -1
 			}
 		case old.is(e.hash, e.rs):
-			set[i].Store(e)
+			if old.start <= e.start {
+				set[i].Store(e)
+			}
 			return
 		case old.until < ends:
 			at, ends = i, old.until

@@ -2,6 +2,7 @@ package denycache
 
 import (
 	"hash/maphash"
+	"slices"
 	"sync/atomic"
 
 	"github.com/floodweir/weir"
@@ -35,9 +36,12 @@ func (s *Store) state(key string, l weir.Limit) uint32 {
 	return uint32(mix(maphash.String(s.seed, key)^l.Spec().StateID) % uint64(len(s.versions)))
 }
 
-// read returns the versions of the states of rs before a call of the store.
-func (s *Store) read(rs []weir.Request) []version {
-	seen := make([]version, len(rs))
+// read returns the versions of the states of rs before a call of the store by one of the
+// probes, and the admissions of the probes.
+func (s *Store) read(rs []weir.Request, p *probes) (seen []version, before uint32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	seen = make([]version, len(rs))
 	for i := range rs {
 		v := &seen[i]
 		v.at = s.state(rs[i].Key, rs[i].Limit)
@@ -53,12 +57,19 @@ func (s *Store) read(rs []weir.Request) []version {
 			v.value = word.Load()
 		}
 	}
-	return seen
+	return seen, p.total
 }
 
-// written records a call of the store, and returns the versions after it. A version that
-// another request changed meanwhile is not current.
-func (s *Store) written(rs []weir.Request, seen []version, ok bool, err error) []version {
+// written records a call of the store. It returns the versions and the admissions after it. A
+// version that another request changed meanwhile is not current. Admissions of other probes do
+// not count: if one came after a denial, then RetryAfter had passed.
+func (s *Store) written(rs []weir.Request, p *probes, seen []version, before uint32, ok bool, err error) ([]version, uint32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	seen = after(seen, p.total-before)
+	if ok && err == nil {
+		p.total++
+	}
 	for i := range seen {
 		v := &seen[i]
 		if ok || err != nil || v.moved {
@@ -68,7 +79,30 @@ func (s *Store) written(rs []weir.Request, seen []version, ok bool, err error) [
 		}
 		s.carriedOver(&rs[i])
 	}
-	return seen
+	return seen, p.total
+}
+
+// holds reports whether no state of e has changed since, other than by admissions of its probes.
+func (s *Store) holds(e *entry) bool {
+	e.probes.mu.Lock()
+	defer e.probes.mu.Unlock()
+	return s.current(after(e.seen, e.probes.total-e.admitted))
+}
+
+// after returns the versions of the states of a call after that many admissions of equal calls.
+func after(seen []version, admissions uint32) []version {
+	if admissions == 0 {
+		return seen
+	}
+	later := slices.Clone(seen)
+	for i := range later {
+		for j := range seen {
+			if seen[j].at == seen[i].at {
+				later[i].value += uint64(admissions)
+			}
+		}
+	}
+	return later
 }
 
 // changed records a call of the store with requests that are not repeatable.
