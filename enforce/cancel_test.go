@@ -26,7 +26,7 @@ func everyKind() []policy.Config {
 	later.Mode, later.Count = policy.Shadow, policy.CountSuccesses
 	tried := about("tried", "9/24h")
 	tried.Candidate = []weir.Limit{weir.MustLimit("8/24h")}
-	return []policy.Config{about("plain", "9/24h", "99/24h"), queue, counted, all, about("slot", "9 concurrency lease 1h"), shadow, later, tried}
+	return []policy.Config{about("plain", "9/24h", "99/48h"), queue, counted, all, about("slot", "9 concurrency lease 1h"), shadow, later, tried}
 }
 
 // holdings returns the tokens that are taken of each limit.
@@ -185,7 +185,7 @@ func TestCancel(t *testing.T) {
 		full := about("full", "1/24h")
 		full.Mode, full.Count = policy.Shadow, policy.CountAll
 		e := open(t, store, enforce.Config{}, append(everyKind(), full)...)
-		_, _ = store.Do(t.Context(), weir.Request{Verb: weir.Charge, Key: "full|3:ada", Limit: full.Limits[0], N: 1})
+		_, _ = store.Do(t.Context(), weir.Request{Verb: weir.Charge, Key: "full|3:ada", Limit: fakestore.PolicyLimit(t, "1/24h"), N: 1})
 		for step, end := range []func(*enforce.Admission){
 			func(p *enforce.Admission) { p.Cancel(); p.Cancel() },
 			func(p *enforce.Admission) { p.Cancel(); p.Exit(enforce.Result{Status: 500}) },
@@ -199,7 +199,7 @@ func TestCancel(t *testing.T) {
 			if got := holdings(t, store); len(got) != 0 || p.NeedsExit() {
 				t.Errorf("step %d: taken %v, want nothing", step, got)
 			}
-			d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: "full|3:ada", Limit: full.Limits[0], N: 1})
+			d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: "full|3:ada", Limit: fakestore.PolicyLimit(t, "1/24h"), N: 1})
 			if err != nil || d.RetryAfter != 24*time.Hour {
 				t.Errorf("step %d: full may retry after %v, %v, want 24h, as without the request", step, d.RetryAfter, err)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
@@ -98,10 +99,7 @@ func enter(t testing.TB, e *enforce.Enforcer, p *enforce.Admission) enforce.Outc
 // taken returns the tokens that are taken of a limit.
 func taken(t testing.TB, store weir.Store, policy, limit string) int64 {
 	t.Helper()
-	l := weir.MustLimit(limit)
-	if l.IsConcurrency() {
-		l = l.Named("concurrency")
-	}
+	l := fakestore.PolicyLimit(t, limit)
 	d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: policy + "|3:ada", Limit: l, N: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
@@ -97,7 +98,7 @@ func TestReplaceDuringWait(t *testing.T) {
 			time.AfterFunc(time.Second, func() {
 				first.Replace(second)
 				_, _ = store.Do(context.Background(), weir.Request{ // the key moves now
-					Verb: weir.Take, Key: "p|3:ada", N: 1, Limit: tc.next.Limits[0], From: []weir.Limit{weir.MustLimit("1/4s burst 1")},
+					Verb: weir.Take, Key: "p|3:ada", N: 1, Limit: fakestore.PolicyLimit(t, "1/8s burst 1"), From: []weir.Limit{fakestore.PolicyLimit(t, "1/4s burst 1")},
 				})
 			})
 			start := time.Now()

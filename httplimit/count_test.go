@@ -113,7 +113,7 @@ func TestCountAllFails(t *testing.T) {
 func TestCountAllLocal(t *testing.T) {
 	local := fakestore.Memory(t)
 	h := wrap(t, fakestore.Failing(weir.ErrUnavailable), set(t,
-		policy.Config{Name: "p", Limits: limits("1/h", "3/h"), Count: policy.CountAll, OnStoreError: policy.Local},
+		policy.Config{Name: "p", Limits: limits("1/h", "3/2h"), Count: policy.CountAll, OnStoreError: policy.Local},
 		policy.Config{Name: "open", Limits: limits("1/h"), Count: policy.CountAll},
 	), httplimit.Config{Options: enforce.Options{Local: local}})
 	for step, want := range []int{200, 429, 429} {
@@ -121,7 +121,7 @@ func TestCountAllLocal(t *testing.T) {
 			t.Errorf("step %d: %d %q, want %d local", step, w.Code, w.Header().Get(httplimit.DegradedField), want)
 		}
 	}
-	if got := charged(t, local, "p", "3/h"); got != 3 {
+	if got := charged(t, local, "p", "3/2h"); got != 3 {
 		t.Errorf("charged %d, want 3", got)
 	}
 }
@@ -272,7 +272,7 @@ func TestShadowCounts(t *testing.T) {
 	if told := events(); !slices.Equal(told, want) {
 		t.Errorf("events = %q, want %q", told, want)
 	}
-	d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: "a|11:203.0.113.7", Limit: weir.MustLimit("2/h"), N: 1})
+	d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: "a|11:203.0.113.7", Limit: fakestore.PolicyLimit(t, "2/h"), N: 1})
 	if err != nil || d.RetryAfter <= 100*time.Minute {
 		t.Errorf("a is admitted in %v, %v, want in two hours, which the denials took", d.RetryAfter, err)
 	}

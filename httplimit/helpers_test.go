@@ -121,10 +121,7 @@ func observed(c *httplimit.Config) (events func() []string) {
 // charged returns the tokens that the peer of get has taken of a limit of policy.
 func charged(t testing.TB, store weir.Store, policy, limit string) int64 {
 	t.Helper()
-	l := weir.MustLimit(limit)
-	if l.IsConcurrency() {
-		l = l.Named("concurrency")
-	}
+	l := fakestore.PolicyLimit(t, limit)
 	d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: policy + "|11:203.0.113.7", Limit: l, N: 1})
 	if err != nil {
 		t.Fatal(err)

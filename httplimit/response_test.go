@@ -43,7 +43,7 @@ func listening(t *testing.T, http2 bool, c policy.Config, h http.HandlerFunc) (*
 	t.Cleanup(srv.Close)
 	return srv, func() int64 {
 		begun.Wait()
-		d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: "p|1:k", Limit: limits(budget)[0], N: 1})
+		d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: "p|1:k", Limit: fakestore.PolicyLimit(t, budget), N: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -173,7 +173,9 @@ func (to *pending) add(m *member, charge *Charge, parts []byte, s *source) {
 		to.requests = append(to.requests, weir.Request{Verb: weir.Take, Key: charge.Key, Limit: l, N: charge.Cost})
 		if from != nil && from[i] != nil {
 			r := &to.requests[len(to.requests)-1]
-			r.From, r.Carry = from[i], m.config.Carry
+			if r.From = from[i]; !l.Equal(r.From[0]) {
+				r.Carry = m.config.Carry
+			}
 		}
 	}
 	charge.To = len(to.requests)

@@ -42,10 +42,10 @@ func New(c Config) (*Policy, error) {
 	if len(f.Errs) > 0 {
 		return nil, f.Errs
 	}
-	p.config.Limits, p.config.Candidate = named(p.config.Limits), named(p.config.Candidate)
+	p.config.Limits, p.config.Candidate = named(c.Limits, c.Carry), named(c.Candidate, c.Carry)
 	p.config.Overrides = slices.Clone(p.config.Overrides)
 	for i := range p.config.Overrides {
-		p.config.Overrides[i].Limits = named(p.config.Overrides[i].Limits)
+		p.config.Overrides[i].Limits = named(c.Overrides[i].Limits, c.Carry)
 	}
 	if len(p.config.Candidate) > 0 {
 		p.candidate = p.newCandidate()

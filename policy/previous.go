@@ -10,27 +10,15 @@ import (
 const maxPrevious = 4
 
 // WithPrevious returns s as the successor of old, which may be nil. A policy of both sets is one
-// with the same name, zone and key parts. Its keys carry over the debt of limits that changed,
-// as Config.Carry selects (see weir.Request.From). Limits with the same state are paired
-// first, the others in order. Up to four previous sets count; sets that have the same limits
-// for the policy count as one. Concurrency limits are not carried over: their slots end by
-// themselves.
+// with the same name, zone and key parts. Its keys carry over the debt of limits whose state has
+// another name, as Config.Carry selects (see weir.Request.From). Limits with the same state are
+// paired first, the others in order. Up to four previous sets count; sets that have the same
+// states for the policy count as one. Concurrency limits are not carried over: their slots end
+// by themselves.
 func (s *Set) WithPrevious(old *Set) *Set {
 	t := &Set{policies: s.policies}
 	t.join(old)
 	return t
-}
-
-// named returns limits with a name for the states of the first concurrency limit. If its number
-// of slots changes, every process then finds the slots that are held.
-func named(limits []weir.Limit) []weir.Limit {
-	i := slices.IndexFunc(limits, isConcurrency)
-	if i < 0 {
-		return limits
-	}
-	limits = slices.Clone(limits)
-	limits[i] = limits[i].Named("concurrency")
-	return limits
 }
 
 // A history has the previous limits of a policy.
@@ -42,11 +30,14 @@ type history struct {
 // inherit makes m the successor of old, which may be nil.
 func (m *member) inherit(old *member) {
 	c := &m.config
-	if old == nil || m.bucket != old.bucket || c.Carry == weir.CarryReset || !slices.EqualFunc(m.parts, old.parts, sameBucket) {
+	if old == nil || m.bucket != old.bucket || !slices.EqualFunc(m.parts, old.parts, sameBucket) {
 		return
 	}
 	for _, p := range append([]*Policy{old.Policy}, old.previous...) {
-		same := func(q *Policy) bool { return q.sameLimits(p) }
+		if c.Carry == weir.CarryReset && !m.sameLimits(p, weir.Limit.Equal) {
+			continue
+		}
+		same := func(q *Policy) bool { return q.sameLimits(p, sameState) }
 		if len(m.previous) < maxPrevious && !same(m.Policy) && !slices.ContainsFunc(m.previous, same) {
 			m.previous = append(m.previous, p)
 		}
@@ -62,9 +53,9 @@ func sameBucket(a, b part) bool {
 }
 
 // sameLimits reports whether p and o have the same limits for every key.
-func (p *Policy) sameLimits(o *Policy) bool {
-	same := func(a, b []weir.Limit) bool { return slices.EqualFunc(a, b, weir.Limit.Equal) }
-	return p == o || same(p.config.Limits, o.config.Limits) && p.sameOverrides(o, same)
+func (p *Policy) sameLimits(o *Policy, same func(a, b weir.Limit) bool) bool {
+	all := func(a, b []weir.Limit) bool { return slices.EqualFunc(a, b, same) }
+	return p == o || all(p.config.Limits, o.config.Limits) && p.sameOverrides(o, all)
 }
 
 // from returns, for each limit of a key, the limits that it follows, or nil if none follows
@@ -75,7 +66,7 @@ func (h *history) from(limits []weir.Limit, overridden bool, key string, parts [
 	for i, p := range h.previous {
 		l, r := p.limits(key, parts, s)
 		previous[i], overridden = l, overridden || r
-		changed = changed || !slices.EqualFunc(l, limits, weir.Limit.Equal)
+		changed = changed || !slices.EqualFunc(l, limits, sameState)
 	}
 	switch {
 	case !overridden:
@@ -118,33 +109,35 @@ func chains(limits []weir.Limit, previous func(int) []weir.Limit, n int) [][]wei
 }
 
 // pair returns, for each of newer, the index of the limit of older that it follows, or -1.
-// That is the limit with the same state. For the others it is the next one, in order, whose
-// state no limit of newer has.
+// That is the limit with the same state, or else an equal one, or else the next one in order.
 func pair(newer, older []weir.Limit) []int {
-	to, next := make([]int, len(newer)), 0
-	for i, l := range newer {
-		to[i] = ofState(older, l)
+	to, taken := make([]int, len(newer)), make([]bool, len(older))
+	for i := range to {
+		to[i] = -1
 	}
-	for i, l := range newer {
-		if to[i] >= 0 || isConcurrency(l) {
-			continue
+	for _, follows := range []func(l, o weir.Limit) bool{
+		sameState,
+		func(l, o weir.Limit) bool { return !isConcurrency(l) && l.Equal(o) },
+		func(l, o weir.Limit) bool { return !isConcurrency(l) && !isConcurrency(o) },
+	} {
+		for i, l := range newer {
+			for j, o := range older {
+				if to[i] < 0 && !taken[j] && follows(l, o) {
+					to[i], taken[j] = j, true
+				}
+			}
 		}
-		for next < len(older) && (isConcurrency(older[next]) || has(newer, older[next])) {
-			next++
-		}
-		if next == len(older) {
-			break
-		}
-		to[i] = next
-		next++
 	}
 	return to
 }
 
 // ofState returns the index of the first of limits with the same state as l, or -1.
 func ofState(limits []weir.Limit, l weir.Limit) int {
-	return slices.IndexFunc(limits, func(o weir.Limit) bool { return o.Spec().State == l.Spec().State })
+	return slices.IndexFunc(limits, func(o weir.Limit) bool { return sameState(o, l) })
 }
+
+// sameState reports whether two limits of a key share one state.
+func sameState(l, m weir.Limit) bool { return l.Spec().State == m.Spec().State }
 
 func has(limits []weir.Limit, l weir.Limit) bool { return ofState(limits, l) >= 0 }
 

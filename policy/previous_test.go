@@ -39,9 +39,13 @@ func follows(s *policy.Set, r policy.Attributes) string {
 	return strings.Join(lines, ", ")
 }
 
-// TestWithPrevious checks sequences of sets with one policy.
+// TestWithPrevious checks sequences of sets with one policy. The states of p have no names, those
+// of n have.
 func TestWithPrevious(t *testing.T) {
-	p := func(texts ...string) policy.Config { return policy.Config{Limits: limits(texts...)} }
+	n := func(texts ...string) policy.Config { return policy.Config{Limits: limits(texts...)} }
+	p := func(texts ...string) policy.Config {
+		return policy.Config{Limits: limits(texts...), Carry: weir.CarryAsIs}
+	}
 	with := func(c policy.Config, change func(*policy.Config)) policy.Config { change(&c); return c }
 	gone := policy.Config{Name: "other"}
 	reset := func(c *policy.Config) { c.Carry = weir.CarryReset }
@@ -95,6 +99,17 @@ func TestWithPrevious(t *testing.T) {
 		{"a candidate", []policy.Config{p("1/s"), with(p("1/s"), func(c *policy.Config) { c.Candidate = limits("2/s") }),
 			with(p("2/s"), func(c *policy.Config) { c.Candidate = limits("3/s") }), p("3/s")},
 			[]string{"1/s:", "1/s:, 2/s:", "2/s: 1/s, 3/s: 2/s", "3/s: 2/s 1/s"}},
+		{"a named state stays", []policy.Config{n("1/s", "1/h"), n("2/s", "1/h burst 5"), n("2/h", "3/s")}, []string{"1/s:, 1/h:", "2/s:, 1/h:", "2/h:, 3/s:"}},
+		{"another period", []policy.Config{n("1/s"), n("2/s"), n("3/m"), n("4/m"), n("5/s"), n("6/h fixed_window")},
+			[]string{"1/s:", "2/s:", "3/m: 2/s", "4/m: 2/s", "5/s: 4/m", "6/h: 5/s 4/m"}},
+		{"another algorithm, with names", []policy.Config{n("1/s"), n("2/s fixed_window"), n("3/s leaky_bucket")}, []string{"1/s:", "2/s: 1/s", "3/s: 2/s 1/s"}},
+		{"two of one period", []policy.Config{n("1/s"), n("2/s", "1/s"), n("3/s", "1/s"), n("4/s")},
+			[]string{"1/s:", "2/s:, 1/s: 1/s", "3/s: 2/s, 1/s: 1/s", "4/s: 3/s 2/s"}},
+		{"a named state of an override", []policy.Config{n("1/s"), with(n("1/s"), over("7/s", "7/h")), n("1/s"), n("2/s"), with(n("2/s"), wild("9/m"))},
+			[]string{"1/s:", "7/s:, 7/h:", "1/s:", "2/s:", "9/m: 2/s"}},
+		{"reset with names", []policy.Config{n("1/s"), with(n("1/s"), reset), with(n("2/s"), reset), n("2/s"), n("3/s")},
+			[]string{"1/s:", "1/s: 1/s", "2/s:", "2/s: 2/s", "3/s: 2/s"}},
+		{"as is with names", []policy.Config{n("1/s"), p("1/s"), p("2/s"), n("2/s"), n("3/s")}, []string{"1/s:", "1/s: 1/s", "2/s: 1/s 1/s", "2/s: 2/s 1/s", "3/s: 2/s 1/s"}},
 	} {
 		var s *policy.Set
 		for i, c := range tc.story {
@@ -145,9 +160,9 @@ func TestWithPreviousAtRandom(t *testing.T) {
 		var s *policy.Set
 		var past []weir.Limit // of a policy of one limit, newest first, all of them
 		for step := range 60 {
-			c := policy.Config{Limits: pool[rng.IntN(8):][:1]}
+			c := policy.Config{Limits: pool[rng.IntN(8):][:1], Carry: weir.CarryAsIs}
 			if several {
-				c.Limits = nil
+				c.Limits, c.Carry = nil, []weir.Carry{weir.CarryAsIs, weir.CarryUsage}[rng.IntN(2)]
 				for _, i := range rng.Perm(len(pool))[:1+rng.IntN(4)] {
 					c.Limits = append(c.Limits, pool[i])
 				}
@@ -167,22 +182,27 @@ func TestWithPreviousAtRandom(t *testing.T) {
 			var q policy.Matches
 			s.Match(&q, request{ip: "1.2.3.4"})
 			now := q.Requests[0].Limit
-			var seen []weir.Limit
+			var seen []string // states
 			for _, r := range q.Requests {
-				seen = append(seen, r.Limit)
+				if seen = append(seen, r.Limit.Spec().State); slices.Contains(seen[:len(seen)-1], r.Limit.Spec().State) {
+					t.Fatalf("seed %d, step %d: two limits have the state %s", seed, step, r.Limit.Spec().State)
+				}
 			}
 			for _, r := range q.Requests {
-				if len(r.From) > 4 || c.Carry == weir.CarryReset && r.From != nil || len(r.From) == 0 && r.Carry != 0 {
+				if len(r.From) > 4 || len(r.From) == 0 && r.Carry != 0 {
 					t.Fatalf("seed %d, step %d: %v follows %v", seed, step, r.Limit, r.From)
 				}
 				for _, l := range r.From {
-					if slices.ContainsFunc(seen, l.Equal) {
+					if slices.Contains(seen, l.Spec().State) {
 						t.Fatalf("seed %d, step %d: %v is in force or followed twice: %s", seed, step, l, follows(s, request{ip: "1.2.3.4"}))
+					}
+					if c.Carry == weir.CarryReset && (!l.Equal(r.Limit) || r.Carry != weir.CarryUsage) {
+						t.Fatalf("seed %d, step %d: %v follows %v, although it is reset", seed, step, r.Limit, l)
 					}
 					if l.IsConcurrency() || r.Limit.IsConcurrency() {
 						t.Fatalf("seed %d, step %d: %v follows %v", seed, step, r.Limit, l)
 					}
-					seen = append(seen, l)
+					seen = append(seen, l.Spec().State)
 				}
 			}
 			if several {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -20,6 +21,9 @@ func (p *Policy) checkZone(f *faults, others []*Policy) {
 	}
 	if mine, its := states(p), states(first); mine != its {
 		f.Add("nginx.zone", zone, "want one rate in a zone: here it is %s, in policy %s it is %s", mine, fault.Quote(first.Name()), its)
+	}
+	if named, its := isNamed(p), isNamed(first); named != its {
+		f.Add("carry", fmt.Sprint(p.config.Carry), "want usage in every policy of a zone, or in none: policy %s differs, and a key would have two states", fault.Quote(first.Name()))
 	}
 	if !p.sameStates(first) {
 		f.Add("overrides", count(len(p.config.Overrides), "override"), "want the same overrides in a zone, of the same rates: policy %s has others, and a key would have two states", fault.Quote(first.Name()))
@@ -49,16 +53,30 @@ func keyText(p *Policy) string {
 func states(p *Policy) string {
 	var texts []string
 	for _, l := range p.config.Limits {
-		texts = append(texts, l.Spec().State)
+		texts = append(texts, zoneState(l))
 	}
 	return strings.Join(texts, ", ")
+}
+
+// zoneState returns the state of l, or the limit if the state has a name: in a zone, all policies
+// have one rate.
+func zoneState(l weir.Limit) string {
+	if l.Spec().Named {
+		return l.String()
+	}
+	return l.Spec().State
+}
+
+// isNamed reports whether the states of p, apart from slots, have names.
+func isNamed(p *Policy) bool {
+	return slices.ContainsFunc(p.config.Limits, func(l weir.Limit) bool { return l.Spec().Named && !isConcurrency(l) })
 }
 
 // sameStates reports whether the overrides of p and o give every key limits with the same
 // states.
 func (p *Policy) sameStates(o *Policy) bool {
 	return p.sameOverrides(o, func(a, b []weir.Limit) bool {
-		return slices.EqualFunc(a, b, func(l, m weir.Limit) bool { return l.Spec().State == m.Spec().State })
+		return slices.EqualFunc(a, b, func(l, m weir.Limit) bool { return zoneState(l) == zoneState(m) })
 	})
 }
 

@@ -98,6 +98,13 @@ func TestZoneRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %s", limit, err, want)
 		}
 	}
+	plain := zoned(t, "a", "/*", "10/s", nil)
+	for limit, carry := range map[string]weir.Carry{"20/s": weir.CarryUsage, "10/s burst 5": weir.CarryUsage, "10/s": weir.CarryReset} {
+		_, err := policy.NewSet(plain, zoned(t, "b", "/b/*", limit, func(c *policy.Config) { c.Carry = carry }))
+		if err == nil || !strings.Contains(err.Error(), "in a zone: here it is "+weir.MustLimit(limit).String()) && !strings.Contains(err.Error(), "want usage in every policy of a zone") {
+			t.Errorf("%s with carry %d beside 10/s: %v, want an error", limit, carry, err)
+		}
+	}
 	other := zoned(t, "b", "/*", "10/s leaky_bucket nginx shared", func(c *policy.Config) { c.Key[0].Name = "X-Other" })
 	if _, err := policy.NewSet(a, other); err == nil || !strings.Contains(err.Error(), `want one key in a zone: here it is header:X-Other, in policy "a" it is header:X-Key`) {
 		t.Errorf("another key: %v", err)
@@ -155,7 +162,7 @@ func TestZoneWithPrevious(t *testing.T) {
 		t.Fatal(err)
 	}
 	for zone, carried := range map[string]bool{"": true, "perip": false} {
-		set, err := policy.NewSet(zoned(t, "a", "/*", "10/s leaky_bucket nginx", func(c *policy.Config) { c.Zone = zone }))
+		set, err := policy.NewSet(zoned(t, "a", "/*", "10/m leaky_bucket nginx", func(c *policy.Config) { c.Zone = zone }))
 		if err != nil {
 			t.Fatal(err)
 		}

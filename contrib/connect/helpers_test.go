@@ -237,7 +237,7 @@ func server(t testing.TB, store weir.Store, s *policy.Set, c weirconnect.Config)
 // left returns how much a key has left of a limit.
 func left(t testing.TB, store weir.Store, key, limit string) int64 {
 	t.Helper()
-	d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: key, Limit: weir.MustLimit(limit), N: 1})
+	d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: key, Limit: fakestore.PolicyLimit(t, limit), N: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func (c *compiler) unsupported(cfg policy.Config) {
 		c.Add("candidate", fault.Quote(cfg.Candidate[0].String()), "nginx does not try candidate limits: use a second policy with mode: shadow, or %s", elsewhere)
 	}
 	if name := map[weir.Carry]string{weir.CarryProportional: "proportional", weir.CarryAsIs: "as_is", weir.CarryAdditive: "additive"}[cfg.Carry]; name != "" {
-		c.Add("carry", name, "nginx starts a changed limit afresh: use reset, or %s", elsewhere)
+		c.Add("carry", name, "nginx keeps what was used or nothing: use usage or reset, or %s", elsewhere)
 	}
 }
 

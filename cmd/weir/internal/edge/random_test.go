@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/floodweir/weir"
@@ -118,10 +119,10 @@ func TestCompileRandom(t *testing.T) {
 		var known []string
 		for _, r := range p.Rules {
 			l := weir.MustLimit(r.Limit)
-			if slices.Contains(known, r.Limit) || r.Algorithm != redisstore.Outline(l, 0).Algorithm || r.Capacity != l.Capacity() {
+			if named := strings.HasPrefix(r.Suffix, "="); slices.Contains(known, r.Limit+" "+r.Suffix) || named != (r.Stored != "") || r.Algorithm != redisstore.Outline(l, 0).Algorithm || r.Capacity != l.Capacity() {
 				t.Fatalf("seed %d: the rule %+v", seed, r)
 			}
-			known = append(known, r.Limit)
+			known = append(known, r.Limit+" "+r.Suffix)
 		}
 		i := 0
 		for _, pol := range policies {
@@ -131,7 +132,7 @@ func TestCompileRandom(t *testing.T) {
 			}
 			check := func(numbers []int, limits []weir.Limit) {
 				for j, n := range numbers {
-					if len(numbers) != len(limits) || known[n-1] != limits[j].String() {
+					if len(numbers) != len(limits) || known[n-1] != limits[j].String()+" "+redisstore.Outline(limits[j], 0).Suffix {
 						t.Fatalf("seed %d: policy %s has the limits %v of %q, want %v", seed, c.Name, numbers, known, limits)
 					}
 				}

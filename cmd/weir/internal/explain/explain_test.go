@@ -17,6 +17,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/explain"
 	"github.com/floodweir/weir/cmd/weir/internal/problem"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
@@ -93,7 +94,7 @@ func take(t *testing.T, store weir.Store, set *policy.Set, q explain.Question, t
 				if !p.Enforced {
 					continue
 				}
-				if _, err := store.Do(t.Context(), weir.Request{Key: p.Key, Limit: weir.MustLimit(l.Limit), N: p.Cost}); err != nil {
+				if _, err := store.Do(t.Context(), weir.Request{Key: p.Key, Limit: fakestore.PolicyLimit(t, l.Limit), N: p.Cost}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -190,7 +191,7 @@ func TestWho(t *testing.T) {
 	all := []policy.KeyPart{{Source: policy.Constant, Name: "all"}}
 	set := setOf(t, policy.Config{Name: "short", Key: all, Limits: limits("5/h")}, policy.Config{Name: "long", Key: all, Limits: limits("5/h")})
 	for key, n := range map[string]int64{"short|3:all": 5, "long|3:all": 7} {
-		if _, err := store.Do(t.Context(), weir.Request{Verb: weir.Charge, Key: key, Limit: weir.MustLimit("5/h"), N: n}); err != nil {
+		if _, err := store.Do(t.Context(), weir.Request{Verb: weir.Charge, Key: key, Limit: fakestore.PolicyLimit(t, "5/h"), N: n}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -207,16 +208,17 @@ func TestFollowing(t *testing.T) {
 	old := setOf(t, config)
 	q := explain.Question{URL: "/"}
 	take(t, store, old, q, 5)
-	config.Limits = limits("20/h")
-	set := setOf(t, config).WithPrevious(old)
-	for range 2 { // Explain moves no state
-		a, err := explain.Explain(t.Context(), store, set, q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := a.Policies[0].Limits[0]
-		if l.Remaining != 15 || len(l.From) != 1 || l.From[0] != "10/h burst 10" {
-			t.Errorf("the limit says %+v, want 15 of 20 left, from 10/h", l)
+	for limit, from := range map[string]string{"20/h": "[]", "20/24h": "[10/h burst 10]"} {
+		config.Limits = limits(limit)
+		set := setOf(t, config).WithPrevious(old)
+		for range 2 { // Explain moves no state
+			a, err := explain.Explain(t.Context(), store, set, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l := a.Policies[0].Limits[0]; l.Remaining != 15 || fmt.Sprint(l.From) != from {
+				t.Errorf("the limit says %+v, want 15 of 20 left, from %s", l, from)
+			}
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/gateway"
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
@@ -32,7 +33,7 @@ func everybody(t *testing.T, limit string) *limited {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	l := &limited{store: store, limit: weir.MustLimit(limit)}
+	l := &limited{store: store, limit: fakestore.PolicyLimit(t, limit)}
 	p, err := policy.New(policy.Config{Name: "p", Key: []policy.KeyPart{{Source: policy.Constant, Name: "all"}}, Limits: []weir.Limit{l.limit}})
 	if err != nil {
 		t.Fatal(err)

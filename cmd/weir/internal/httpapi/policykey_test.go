@@ -142,9 +142,11 @@ func TestPolicyKeyCarryOver(t *testing.T) {
 	a = api(t, httpapi.Config{Store: store, Previous: a, Policies: setOf(t, config("20/h", "sub"))})
 	take("remaining 10") // 5 of 20 used, and 5 more
 	a = api(t, httpapi.Config{Store: store, Previous: a, Policies: setOf(t, config("40/h", "org"))})
-	take("remaining 35") // another key: nothing is carried over
+	take("remaining 25") // another claim with the same value: the same key
 	a = api(t, httpapi.Config{Store: store, Policies: setOf(t, config("50/h", "org"))})
-	take("remaining 45") // an API that follows none
+	take("remaining 30") // an API that follows none: the state has the same name
+	a = api(t, httpapi.Config{Store: store, Policies: setOf(t, config("60/24h", "org"))})
+	take("remaining 55") // another period
 }
 
 // TestPolicyKeyWithoutValue checks that a policy whose claim has no value cannot be
