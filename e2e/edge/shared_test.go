@@ -289,11 +289,15 @@ func fullAt(t *testing.T, redis *redistest.Server) int64 {
 	if len(keys) != 1 {
 		t.Fatalf("keys = %v, want 1", keys)
 	}
-	var state []float64
-	if err := json.Unmarshal([]byte(redis.Do(t, "GET", keys[0]).(string)), &state); err != nil || len(state) == 0 || state[0] != math.Trunc(state[0]) {
+	var state []any
+	if err := json.Unmarshal([]byte(redis.Do(t, "GET", keys[0]).(string)), &state); err != nil || len(state) == 0 {
 		t.Fatalf("state %v: %v", state, err)
 	}
-	return int64(state[0])
+	full, ok := state[0].(float64)
+	if !ok || full != math.Trunc(full) {
+		t.Fatalf("state %v", state)
+	}
+	return int64(full)
 }
 
 func redisTime(t *testing.T, redis *redistest.Server) int64 {

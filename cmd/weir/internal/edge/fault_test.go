@@ -29,7 +29,7 @@ func TestCompileFaults(t *testing.T) {
 		{`count: all`, `edge: policy "p": count: all: nginx does not charge denied requests: use admitted, or ` + behind},
 		{`on_denied: { wait: 2s }`, `edge: policy "p": on_denied.wait: 2s: nginx does not hold denied requests back: leave it out, or ` + behind},
 		{`candidate: 5/s`, `edge: policy "p": candidate: "5/s burst 5": nginx does not try candidate limits: use a second policy with mode: shadow, or ` + behind},
-		{`carry: as_is`, `edge: policy "p": carry: as_is: nginx starts a changed limit afresh: use reset, or ` + behind},
+		{`carry: as_is`, `edge: policy "p": carry: as_is: nginx keeps what was used or nothing: use usage or reset, or ` + behind},
 		{`overrides: [{ key: "*", limits: { rate: 5/month, calendar: UTC } }]`, `edge: policy "p": overrides[0].limits: "5/month fixed_window calendar UTC": nginx has no time zones for calendar windows: use a period such as 24h, or ` + behind},
 	} {
 		text := "policies:\n  - { name: p, limits: 10/s, " + test.policy
