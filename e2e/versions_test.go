@@ -77,7 +77,7 @@ func TestRedisVersions(t *testing.T) {
 }
 
 // TestRedisRaisedOften raises a rate by one every 50 minutes for a day, each time in a new
-// process. Of three requests a minute, those that are due are admitted.
+// process. It asks three times a minute, and the requests that are due are admitted.
 func TestRedisRaisedOften(t *testing.T) {
 	t.Parallel()
 	h := openRedis(openConn(t, "rueidis", "redis://"+redistest.Start(t).Addr))(t)

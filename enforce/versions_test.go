@@ -60,7 +60,7 @@ func TestVersionsShareState(t *testing.T) {
 }
 
 // TestRaisedOften raises a rate by one every 50 minutes for a day, each time in a new process.
-// Of three requests a minute, those that are due are admitted.
+// It asks three times a minute, and the requests that are due are admitted.
 func TestRaisedOften(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		admitted, due, raised := -100, 0.0, int64(0)

@@ -23,7 +23,8 @@ type Config struct {
 	// outside of the zone. The spelling is that of Name.
 	Zone string
 
-	// Limits are decided together, all or nothing. Each must have its own state.
+	// Limits are decided together, all or nothing. Each must have its own state. New names the
+	// states (see Carry).
 	Limits []weir.Limit
 
 	// Cost is the number of tokens that a request takes of every limit, at most the capacity
@@ -69,8 +70,11 @@ type Config struct {
 	// and its own keys. Overrides and Percent do not apply to them.
 	Candidate []weir.Limit
 
-	// Carry selects what happens to the tokens of a key when its limits change in a Set with
-	// a previous one. With weir.CarryReset the new limits start full.
+	// Carry selects what happens to the tokens of a key when its limits change. With
+	// weir.CarryUsage, the default, a limit of the same period and algorithm uses the same state,
+	// in all processes. This excludes limits that are Shared, and several limits of one period
+	// and algorithm, unless weir.Limit.Named gives each a name. In other cases the tokens are
+	// carried over in a Set with a previous one. With weir.CarryReset the new limits start full.
 	Carry weir.Carry
 
 	// Overrides replace the limits of certain keys: at most 100,000, of which at most 1,000
