@@ -34,6 +34,10 @@ type Config struct {
 	Admin    Admin
 	Policies *policy.Set
 
+	// MaxConnections is the maximum number of open connections of each listener. Zero
+	// means a default by the files that the process can open.
+	MaxConnections int
+
 	// Published takes the policies from the store, once any are published there.
 	Published bool
 

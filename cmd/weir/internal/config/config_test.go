@@ -77,7 +77,7 @@ func TestPrecedence(t *testing.T) {
 		"deadline": "1s", "nodes": "3", "grpc-config": "ratelimit", "grpc-tls-cert": "", "grpc-tls-key": "", "grpc-client-ca": "",
 		"start-degraded": "true", "http-token-file": token, "http-tls-cert": "", "http-tls-key": "", "http-client-ca": "", "http-serve": "auth", "http-hosts": "weir.internal, b",
 		"resp-password-file": token, "admin-token-file": token, "log-decisions": "1000", "log-denials": "1", "log-keys": "plain",
-		"store": "redis+cluster://a:1,b:2", "snapshot": "", "listen-gateway": "off", "listen-http": "[::1]:0",
+		"store": "redis+cluster://a:1,b:2", "snapshot": "", "listen-gateway": "off", "listen-http": "[::1]:0", "max-connections": "100",
 		"tls-cert": "", "tls-key": "", "request-id": "true", "access-log": "7", "drain": "1m", "drain-delay": "5s", "log": "json", "log-level": "debug",
 	}
 	for _, s := range config.Settings() {
@@ -93,19 +93,21 @@ func TestPrecedence(t *testing.T) {
 
 func TestBadSettings(t *testing.T) {
 	for name, values := range map[string][]string{
-		"store":       {"disk", "redis://", "redis:h", "http://h"},
-		"listen-http": {"8080", "h:port", "h:70000", "h:-1", "on"},
-		"request-id":  {"yes"},
-		"access-log":  {"-1", "1.5", "99999999999"},
-		"drain":       {"10", "-1s", "long"},
-		"log":         {"TEXT"},
-		"log-level":   {"loud"},
-		"deadline":    {"0s", "50", "2m"},
-		"nodes":       {"0", "-1", "100001", "many"},
-		"policies":    {"redis"},
-		"log-keys":    {"all"},
-		"http-serve":  {"take", "Auth"},
-		"http-hosts":  {"a:1", "a,,b", "http://a"},
+		"store":           {"disk", "redis://", "redis:h", "http://h"},
+		"listen-http":     {"8080", "h:port", "h:70000", "h:-1", "on"},
+		"request-id":      {"yes"},
+		"access-log":      {"-1", "1.5", "99999999999"},
+		"drain":           {"10", "-1s", "long"},
+		"log":             {"TEXT"},
+		"log-level":       {"loud"},
+		"deadline":        {"0s", "50", "2m"},
+		"max-connections": {"-1", "many"},
+
+		"nodes":      {"0", "-1", "100001", "many"},
+		"policies":   {"redis"},
+		"log-keys":   {"all"},
+		"http-serve": {"take", "Auth"},
+		"http-hosts": {"a:1", "a,,b", "http://a"},
 
 		"start-degraded": {"yes", "1"},
 

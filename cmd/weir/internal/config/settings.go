@@ -70,6 +70,10 @@ func Settings() []Setting {
 			func(c *Config, v string) error { c.Admin.Listen = v; return checkAddress(v) },
 		},
 		{
+			"max-connections", "0", "maximum `N` of open connections of each listener; 0: 10000, or fewer if the process can open few files",
+			func(c *Config, v string) (err error) { c.MaxConnections, err = parseCount(v); return err },
+		},
+		{
 			"policies", "file", "source of the policies: `file`, or store for those published with weir apply",
 			func(c *Config, v string) error { c.Published = v == "store"; return oneOf(v, "file", "store") },
 		},

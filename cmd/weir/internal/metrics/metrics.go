@@ -43,6 +43,9 @@ type Metrics struct {
 	commands                                            *prometheus.CounterVec
 	throttle                                            [results]prometheus.Counter
 
+	connections        *prometheus.GaugeVec
+	connectionsRefused *prometheus.CounterVec
+
 	misconfigured  prometheus.Gauge
 	reloads        *prometheus.CounterVec
 	reloadTime     prometheus.Gauge
@@ -95,6 +98,11 @@ func New(c Config) *Metrics {
 		"Commands on the RESP interface, by command and result.", "command", "result")
 	m.overflow = m.counters("weir_series_overflow_total",
 		"Events counted under \"other\" because there are more than MaxSeries names, by kind of name.", "kind")
+	m.connections = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "weir_connections", Help: "Open connections of clients, by interface.",
+	}, []string{"interface"})
+	m.connectionsRefused = m.counters("weir_connections_refused_total",
+		"Connections closed at once because too many were open, by interface.", "interface")
 	m.misconfigured = m.gauge("weir_store_misconfigured",
 		"1 while the configuration of Redis, or of the connection to it, is wrong, else 0.")
 	m.reloads = m.counters("weir_policies_reload_total",
@@ -113,7 +121,7 @@ func New(c Config) *Metrics {
 	m.memory.metrics, m.memory.hide = memoryMetrics(), true
 	m.failover.metrics, m.failover.none = failoverMetrics(), failover.Stats{State: failover.Up}
 	m.denials.metrics = denyCacheMetrics()
-	m.registry.MustRegister(m.policyVersions, build, &m.memory, &m.failover, &m.denials,
+	m.registry.MustRegister(m.policyVersions, m.connections, build, &m.memory, &m.failover, &m.denials,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
 	m.interfaces.Store(&map[string]*interfaceCounters{})

@@ -342,6 +342,8 @@ func TestPage(t *testing.T) {
 		told[row[1]] = row[2] + " " + strings.Join(strings.FieldsFunc(row[3], func(r rune) bool { return !unicode.IsLetter(r) && r != '_' }), " ")
 	}
 	m := everything(t)
+	m.Connected("http", 1)
+	m.ConnectionRefused("http")
 	m.Observe("d", enforce.Event{Policy: newPolicy(t, "api", policy.Enforce), Outcome: enforce.Unsettled})
 	families := scrape(t, m)
 	for name, f := range families {

@@ -18,8 +18,10 @@ type Config struct {
 	Password string
 
 	// MaxConns is the maximum number of connections; DefaultMaxConns if zero. Further
-	// connections get an error and are closed.
+	// connections get an error and are closed. Refused is called for each of them, if not
+	// nil.
 	MaxConns int
+	Refused  func()
 
 	// IdleTimeout closes a connection that sends nothing for this time;
 	// DefaultIdleTimeout if zero, unlimited if negative.
@@ -69,6 +71,9 @@ func (c *Config) check() error {
 	}
 	if c.IdleTimeout == 0 {
 		c.IdleTimeout = DefaultIdleTimeout
+	}
+	if c.Refused == nil {
+		c.Refused = func() {}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -99,6 +99,7 @@ func (s *Server) accept(nc net.Conn) {
 	if s.clients.Add(1) > int64(s.config.MaxConns) {
 		s.clients.Add(-1)
 		s.refused.Add(1)
+		s.config.Refused()
 		if s.tls == nil { // with TLS, a handshake only to send an error would cost too much
 			nc.SetWriteDeadline(time.Now().Add(time.Second))
 			nc.Write([]byte("-ERR max number of clients reached\r\n"))

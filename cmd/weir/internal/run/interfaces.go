@@ -67,14 +67,25 @@ func (p *Program) drain(ctx context.Context) {
 
 // newHTTP returns the listener of an HTTP interface; without TLS if t is nil.
 func (p *Program) newHTTP(name, addr string, handler http.Handler, readTimeout time.Duration, t *tls.Config) *listener {
-	l := &listener{
-		name: name, flag: "listen-" + name, addr: addr, scheme: "http",
-		server: newHTTPServer(handler, readTimeout, t, p.log.With("interface", name)),
-	}
+	l := p.newListener(name, addr, newHTTPServer(handler, readTimeout, t, p.log.With("interface", name)))
+	l.scheme = "http"
 	if t != nil {
 		l.scheme = "https"
 	}
 	return l
+}
+
+// newListener returns the listener of an interface.
+func (p *Program) newListener(name, addr string, s server) *listener {
+	return &listener{name: name, flag: "listen-" + name, addr: addr, server: s, maxConnections: p.maxConnections(), metrics: p.observers.metrics}
+}
+
+// maxConnections returns the maximum of open connections of each listener.
+func (p *Program) maxConnections() int {
+	if n := p.config.MaxConnections; n > 0 {
+		return n
+	}
+	return defaultConnections(openFiles())
 }
 
 // startUpstream starts the upstream of the demo on a free port.
@@ -225,7 +236,8 @@ func (p *Program) startGRPC() error {
 	}
 	p.rls = rls.NewServer(sc)
 	p.reloader.rls.Register(p.rls)
-	p.grpc = &listener{name: "grpc", flag: "listen-grpc", addr: c.Listen, open: c.ClientCAFile == "", server: p.rls}
+	p.grpc = p.newListener("grpc", c.Listen, p.rls)
+	p.grpc.open = c.ClientCAFile == ""
 	return p.grpc.start(p.log, p.failed)
 }
 
@@ -238,11 +250,13 @@ func (p *Program) startRESP() error {
 	s, err := respd.New(respd.Config{
 		Store: p.observers.metrics.Interface("resp", p.stores.main), Password: c.Password, Version: p.version,
 		Log: p.log.With("interface", "resp"), Observe: p.observers.resp,
+		MaxConns: p.maxConnections(), Refused: func() { p.observers.metrics.ConnectionRefused("resp") },
 	})
 	if err != nil {
 		return err
 	}
-	p.resp = &listener{name: "resp", flag: "listen-resp", addr: c.Listen, open: c.Password == "", server: s}
+	p.resp = p.newListener("resp", c.Listen, s)
+	p.resp.open, p.resp.maxConnections = c.Password == "", 0 // s refuses connections with an error
 	p.resp.remedy = "openssl rand -hex 32 >FILE and --resp-password-file FILE"
 	return p.resp.start(p.log, p.failed)
 }

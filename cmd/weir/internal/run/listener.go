@@ -10,6 +10,8 @@ import (
 	"os"
 	"sync"
 	"syscall"
+
+	"github.com/floodweir/weir/cmd/weir/internal/metrics"
 )
 
 // A listener accepts connections on one address and passes them to the server of one
@@ -27,18 +29,26 @@ type listener struct {
 	// scheme is the scheme of URLs to the interface; "" for a protocol other than HTTP.
 	scheme string
 
-	server interface {
-		// Serve returns when the listener is closed, or with an error.
-		Serve(net.Listener) error
+	// maxConnections is the maximum of open connections; 0 if the server refuses those
+	// beyond it. Their number is in metrics.
+	maxConnections int
+	metrics        *metrics.Metrics
 
-		// Shutdown stops accepting connections and waits for the requests in flight. When
-		// ctx ends, it cancels them and returns an error.
-		Shutdown(ctx context.Context) error
-	}
+	server server
 
 	bound net.Addr
 	ended chan struct{} // closed when the server has returned
 	once  sync.Once
+}
+
+// A server serves the connections of one interface.
+type server interface {
+	// Serve returns when the listener is closed, or with an error.
+	Serve(net.Listener) error
+
+	// Shutdown stops accepting connections and waits for the requests in flight. When ctx
+	// ends, it cancels them and returns an error.
+	Shutdown(ctx context.Context) error
 }
 
 // start listens and serves in the background. If serving ends before drain, failed
@@ -60,9 +70,10 @@ func (l *listener) start(log *slog.Logger, failed chan<- error) error {
 		log.Warn("interface without authentication is reachable from other machines", "interface", l.name, "address", addr.String())
 	}
 	l.bound, l.ended = nl.Addr(), make(chan struct{})
+	limited := &limitedListener{Listener: nl, name: l.name, max: int64(l.maxConnections), metrics: l.metrics, log: log}
 	go func() {
 		defer close(l.ended)
-		if err := l.server.Serve(nl); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, http.ErrServerClosed) {
+		if err := l.server.Serve(limited); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("%s: %w", l.name, err)
 		}
 	}()

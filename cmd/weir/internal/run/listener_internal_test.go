@@ -15,15 +15,25 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/floodweir/weir/cmd/weir/internal/config"
+	"github.com/floodweir/weir/cmd/weir/internal/metrics"
 )
 
 // patient bounds the time of everything in a test.
 const patient = 10 * time.Second
 
+// bare returns a program that has no parts but metrics.
+func bare() *Program {
+	p := newProgram(Input{Config: &config.Config{}}, discard())
+	p.observers = &observers{metrics: metrics.New(metrics.Config{})}
+	return p
+}
+
 // startHTTP starts an HTTP interface on a free port.
 func startHTTP(t *testing.T, handler http.HandlerFunc, readTimeout time.Duration, c *tls.Config) *listener {
 	t.Helper()
-	p := newProgram(Input{}, discard())
+	p := bare()
 	l := p.newHTTP("test", "127.0.0.1:0", handler, readTimeout, c)
 	if err := l.start(p.log, p.failed); err != nil {
 		t.Fatal(err)
@@ -228,7 +238,7 @@ func TestDrainWaitsForUpgraded(t *testing.T) {
 
 func TestPortInUse(t *testing.T) {
 	first := startHTTP(t, http.NotFound, 0, nil)
-	p := newProgram(Input{}, discard())
+	p := bare()
 	second := p.newHTTP("gateway", first.bound.String(), http.NotFoundHandler(), 0, nil)
 	err := second.start(p.log, p.failed)
 	if err == nil || !strings.Contains(err.Error(), "gateway: "+second.addr+" is in use") || !strings.Contains(err.Error(), "--listen-gateway") {
@@ -324,7 +334,7 @@ func TestCredentialsOffLoopback(t *testing.T) {
 		{":0", false, "--x-token-file", false},
 		{":0", true, "", false}, // warns
 	} {
-		l := newProgram(Input{}, discard()).newHTTP("x", test.addr, http.NotFoundHandler(), 0, nil)
+		l := bare().newHTTP("x", test.addr, http.NotFoundHandler(), 0, nil)
 		l.open, l.remedy = test.open, test.remedy
 		err := l.start(discard(), make(chan error, 1))
 		if refused := err != nil && strings.Contains(err.Error(), test.remedy) && strings.Contains(err.Error(), "--listen-x"); refused != test.refused || err != nil && !refused {

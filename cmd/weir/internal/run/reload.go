@@ -163,6 +163,7 @@ func unchangeable(a, b *config.Config) (names []string) {
 		same bool
 	}{
 		{"store", a.Store == b.Store},
+		{"max-connections", a.MaxConnections == b.MaxConnections},
 		{"deadline", a.Deadline == b.Deadline},
 		{"nodes", a.Nodes == b.Nodes},
 		{"start-degraded", a.StartDegraded == b.StartDegraded},

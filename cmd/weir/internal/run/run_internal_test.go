@@ -139,16 +139,22 @@ func TestNotReadyBeforeAllListen(t *testing.T) {
 	}
 }
 
+// limitsFile returns the name of a configuration for the gRPC interface.
+func limitsFile(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "limits.yaml")
+	if err := os.WriteFile(name, []byte("domain: d\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
 // TestStopFailsReadinessFirst checks that stop makes /readyz fail while the listeners are
 // still open, and then closes them.
 func TestStopFailsReadinessFirst(t *testing.T) {
 	c := settings(t, "http://127.0.0.1:1", perClient("1/s"))
 	c.DrainDelay = time.Second
-	limits := filepath.Join(t.TempDir(), "limits.yaml")
-	if err := os.WriteFile(limits, []byte("domain: d\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c.GRPC = config.GRPC{Listen: "127.0.0.1:0", Config: limits}
+	c.GRPC = config.GRPC{Listen: "127.0.0.1:0", Config: limitsFile(t)}
 	p, err := Start(t.Context(), Input{Config: c}, discard())
 	if err != nil {
 		t.Fatal(err)
