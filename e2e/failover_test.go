@@ -240,8 +240,18 @@ func (c *cell) ask(t *testing.T) {
 	}
 }
 
-// faultTime is the duration of a fault.
-const faultTime = 400 * time.Millisecond
+// decided reports whether a decision was made. The others are refused by a busy process.
+func (c *cell) decided() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.overload < len(c.took)
+}
+
+// faultTime is the duration of a fault, and hammerTime its maximum on a busy machine.
+const (
+	faultTime  = 400 * time.Millisecond
+	hammerTime = 10 * time.Second
+)
 
 // warmUp opens the connections that the clients use under load.
 func warmUp(t *testing.T, cells []*cell) {
@@ -270,8 +280,10 @@ func decides(c *cell, key string, limit weir.Limit) error {
 	return err
 }
 
-// hammer sends requests to all cells for faultTime, from several goroutines each.
+// hammer sends requests to all cells for faultTime, from several goroutines each. While a busy
+// process refuses all requests of a cell, it continues for up to hammerTime.
 func hammer(t *testing.T, cells []*cell) {
+	began := time.Now()
 	var wg sync.WaitGroup
 	end := time.NewTimer(faultTime)
 	stop := make(chan struct{})
@@ -285,9 +297,13 @@ func hammer(t *testing.T, cells []*cell) {
 					c.ask(t)
 					select {
 					case <-tick.C:
+						continue
 					case <-stop:
+					}
+					if c.decided() || time.Since(began) > hammerTime {
 						return
 					}
+					<-tick.C
 				}
 			})
 		}

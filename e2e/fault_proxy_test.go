@@ -43,9 +43,10 @@ var (
 )
 
 // A decision takes 50 ms at most: a reply that is slow comes too late, and one from
-// afar in time, but not if it has to be connected to first.
+// afar in time, but not if it has to be connected to first. The delays of a busy machine do not
+// count against the store, so a slow reply takes much longer.
 const (
-	slowDelay = 200 * time.Millisecond
+	slowDelay = 2 * time.Second
 	farDelay  = 35 * time.Millisecond
 )
 
