@@ -144,8 +144,7 @@ func hugeCosts(tb testing.TB, open Open) {
 // available returns the tokens of a key that was never used.
 func available(l weir.Limit) int64 {
 	if b, ok := l.Config().(weir.TokenBucket); ok && b.Initial != nil {
-		initial := b.Initial
-		return *initial
+		return *b.Initial
 	}
 	return l.Capacity()
 }

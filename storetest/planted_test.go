@@ -241,6 +241,16 @@ var planted = map[string]func(b *broken){
 			b.Model.SetNow(us)
 		}
 	},
+	"a day back begins afresh": func(b *broken) {
+		last := int64(0)
+		b.setNow = func(us int64) {
+			if us <= last-24*hour.Microseconds() {
+				*b.Model = *NewModel(us)
+			}
+			last = us
+			b.Model.SetNow(us)
+		}
+	},
 	"two askers at once see the same": func(b *broken) {
 		b.do = func(r weir.Request) (weir.Decision, error) {
 			if r.Verb != weir.Take || len(r.From) > 0 || r.Limit.Algorithm() != "token_bucket" {

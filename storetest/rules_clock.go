@@ -30,6 +30,7 @@ func rule5(tb testing.TB, open Open) {
 		}
 	}
 	jitters(tb, open)
+	jumps(tb, open)
 	heals(tb, open)
 }
 
@@ -52,6 +53,22 @@ func jitters(tb testing.TB, open Open) {
 	const most = burst + rate*(steps-1)*step/second
 	if got > most || got < most-rate-1 {
 		tb.Errorf("%s: a clock that jitters by up to a second let %d through, want %d to %d", l, got, most-rate-1, most)
+	}
+}
+
+// jumps sets the clock ahead and back by days. All jumps up to one instant give a key one full
+// bucket in total.
+func jumps(tb testing.TB, open Open) {
+	a := open.asker(tb)
+	for _, l := range limits(everyday) {
+		got := int64(0)
+		for _, day := range []int64{0, 7, 0, 7, 0, 5, 1, 3, 0, 6, 0, 2, 0, 7, 0, 7} {
+			a.SetNow(origin + 24*day*hour.Microseconds())
+			got += a.do(ask(weir.TakeUpTo, "k", l, l.Capacity())).Granted
+		}
+		if got > 2*l.Capacity() {
+			tb.Errorf("%s: jumps of the clock by days let %d through, want at most %d", l, got, 2*l.Capacity())
+		}
 	}
 }
 

@@ -49,7 +49,8 @@ func rule6(tb testing.TB, open Open) {
 }
 
 // manyReservations lets hundreds of reservations of one key, and slots of
-// another, end in an order that has nothing to do with the one they were made in.
+// another, end in an order that has nothing to do with the one they were made in. A request
+// for all tokens is denied until the last one returns.
 func manyReservations(tb testing.TB, open Open) {
 	a := open.asker(tb)
 	const many, capacity = 200, 1000
@@ -66,6 +67,9 @@ func manyReservations(tb testing.TB, open Open) {
 		a.do(reserve("k", window, i))
 		a.do(reserve("k", slots, i))
 		a.do(reserve("reset", window, i))
+	}
+	if d := a.do(take("k", window, capacity)); d.OK || d.RetryAfter != many*time.Second {
+		tb.Errorf("%s under reservations for up to %d s = %+v, want RetryAfter %[2]ds", window, many, d)
 	}
 	for s := int64(0); s <= many; s++ {
 		a.SetNow(origin + s*second)

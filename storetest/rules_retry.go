@@ -72,23 +72,3 @@ func tightRetry(tb testing.TB, open Open) {
 		tb.Errorf("%d denials, want at least 100", denials)
 	}
 }
-
-// manyDeadlines makes a hundred reservations of one token. A request for all tokens is
-// denied until the last one returns.
-func manyDeadlines(tb testing.TB, open Open) {
-	a := open.asker(tb)
-	const many = 100
-	l := hourly(many)
-	for i := range int64(many) {
-		r := ask(weir.Reserve, "k", l, 1)
-		r.ID, r.TTL = fmt.Sprint(i), time.Duration(i+1)*time.Millisecond
-		a.do(r)
-	}
-	if d := a.do(take("k", l, many)); d.OK || d.RetryAfter != many*time.Millisecond {
-		tb.Errorf("%s under reservations for up to %d ms = %+v, want RetryAfter %[2]dms", l, many, d)
-	}
-	a.SetNow(origin + many*1000)
-	if d := a.do(take("k", l, many)); !d.OK {
-		tb.Errorf("%s at RetryAfter = %+v, want an admission", l, d)
-	}
-}
