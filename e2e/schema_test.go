@@ -52,6 +52,9 @@ func validate(t testing.TB, s *jsonschema.Schema, text string) error {
 	return s.Validate(doc)
 }
 
+// testFile matches a block that is a file of weir test, which has a schema of its own.
+var testFile = regexp.MustCompile(`\A# \S+_test\.yaml\n`)
+
 // TestSchemaAcceptsGoodFiles checks that the schema accepts every policy file of the tree and
 // of its pages.
 func TestSchemaAcceptsGoodFiles(t *testing.T) {
@@ -81,7 +84,7 @@ func TestSchemaAcceptsGoodFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, b := range bs {
-			if b.kind == "yaml" {
+			if b.kind == "yaml" && !testFile.MatchString(b.text) {
 				good[p+strings.Repeat("'", i)] = b.text
 			}
 		}
