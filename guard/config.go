@@ -16,6 +16,11 @@ type Config struct {
 	// it is configured again. If that is full, new keys share an overflow bucket.
 	Store weir.Store
 
+	// Instance is the name of this process in keys with a part for the instance, in the form
+	// of policy.Config.Name. If empty, it is random and stays the same while the process runs.
+	// With a name that a restart keeps, such as that of a pod, keys keep their state.
+	Instance string
+
 	// Options apply to every guard: each has a queue of MaxWaiters.
 	enforce.Options
 
@@ -57,6 +62,10 @@ type Rule struct {
 	// Policy; a guard then has the limits of its Resource.
 	Policy *policy.Policy
 	Name   string
+
+	// PerInstance means that each process has the limits of Policy for itself, in a store that
+	// several processes share: Config.Instance becomes a part of the key.
+	PerInstance bool
 
 	// Settings are for Config.Protections. Protections have no shadow mode: they are off
 	// unless the Mode of Policy and Functions is policy.Enforce.

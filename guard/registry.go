@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"crypto/rand"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ type Registry struct {
 	local       weir.Store                      // the default Options.Local
 	invocations sync.Pool                       // of *invocation
 	born        time.Time
+	instance    atomic.Pointer[string]
 
 	resources sync.Map // *Guard by name
 
@@ -51,6 +53,8 @@ func NewRegistry(c Config) (*Registry, error) {
 	r := &Registry{groups: map[string]*group{}, local: enforce.NewLocal(), born: time.Now()}
 	r.memory = sync.OnceValues(func() (*memstore.Store, error) { return memstore.New(memstore.Config{Full: memstore.Share}) })
 	r.invocations.New = func() any { return new(invocation) }
+	instance := rand.Text()
+	r.instance.Store(&instance)
 	if err := r.Configure(c); err != nil {
 		return nil, err
 	}
@@ -74,6 +78,10 @@ var defaultRegistry = sync.OnceValue(func() *Registry {
 	return r
 })
 
+// Instance returns Config.Instance, for keys: the limits are then those of this process, also in a
+// store that several processes share.
+func (r *Registry) Instance() string { return *r.instance.Load() }
+
 // Configure puts another configuration into force for all guards, also for later ones. Admitted
 // calls are not affected. Calls that wait are decided by the new limits when their wait ends;
 // until then later calls do not queue behind them. A key keeps its debt under limits that change
@@ -91,6 +99,9 @@ func (r *Registry) Configure(c Config) error {
 	}
 	if c.Local == nil {
 		c.Local = r.local
+	}
+	if c.Instance == "" {
+		c.Instance = *r.instance.Load()
 	}
 	l, err := newRuleSet(c, r.rules)
 	if err != nil {
@@ -113,6 +124,7 @@ func (r *Registry) Configure(c Config) error {
 			return err
 		}
 	}
+	r.instance.Store(&l.c.Instance)
 	r.rules, r.groups = l, make(map[string]*group, len(next))
 	for p, ruling := range next {
 		p.replace(ruling)

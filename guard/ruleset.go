@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
@@ -40,6 +41,9 @@ func newRuleSet(c Config, old *ruleSet) (*ruleSet, error) {
 	l := &ruleSet{c: c, mode: policy.Enforce, byName: map[string]*rule{}}
 	if err := c.Options.Check(); err != nil {
 		return nil, fmt.Errorf("guard: %w", err)
+	}
+	if !isName(c.Instance) {
+		return nil, invalid("Instance", "want a name of 1 to %d letters a to z, digits, '.', '_' and '-', with a letter or digit first, got %.80q", maxName, c.Instance)
 	}
 	f := c.Functions
 	if f == nil {
@@ -100,11 +104,16 @@ func (l *ruleSet) newRule(r *Rule, field string, old map[string]*rule) (*rule, e
 		return nil, invalid(field, "want another name: this one is reserved for the system rule")
 	case r.Policy == nil && r.Settings == Settings{}:
 		return nil, invalid(field, "want limits, a breaker, adaptive or a bulkhead, got none of them")
+	case r.Policy == nil && r.PerInstance:
+		return nil, invalid(field, "PerInstance: want a Policy with it, got none")
 	}
 	if r.Policy != nil {
 		c := r.Policy.Config()
 		if err := validatePolicy(&c, field, system); err != nil {
 			return nil, err
+		}
+		if r.PerInstance {
+			perInstance(&c, l.c.Instance)
 		}
 		s.config, s.mode = &c, stricter(c.Mode, l.mode)
 	}
@@ -158,6 +167,15 @@ func validatePolicy(c *policy.Config, field string, system bool) error {
 	}
 	c.CostOf = callCost{c.Cost, c.CostOf}
 	return nil
+}
+
+// perInstance makes the name of this process the first part of the key.
+func perInstance(c *policy.Config, instance string) {
+	c.Key = append([]policy.KeyPart{{Source: policy.Constant, Name: instance}}, c.Key...)
+	c.Overrides = slices.Clone(c.Overrides)
+	for i := range c.Overrides {
+		c.Overrides[i].Key = append([]string{instance}, c.Overrides[i].Key...)
+	}
 }
 
 // policyOf returns the policy of a guard without a rule.

@@ -72,6 +72,7 @@ func (d *decoder) rule(p place, name string, key policy.KeyPart) (guard.Rule, st
 	c := policy.Config{Name: rule.Name, Key: []policy.KeyPart{key}, Limits: r.limits(m.at("limits"))}
 	c.OnDenied.Wait = d.duration(m.at("wait"))
 	c.Carry = d.carry(m.at("carry"))
+	rule.PerInstance = d.boolean(m.at("per_instance"))
 	for field, to := range map[string]*string{"mode": (*string)(&c.Mode), "on_store_error": (*string)(&c.OnStoreError)} {
 		*to, _ = d.word(m.at(field))
 	}

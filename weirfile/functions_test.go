@@ -13,7 +13,7 @@ func TestFunctionForms(t *testing.T) {
 	f := parse(t, `
 functions:
   mode: shadow
-  system: { limits: 1000/s, adaptive: {} , carry: as_is }
+  system: { limits: 1000/s, adaptive: {} , carry: as_is, per_instance: true }
   rules:
     - name: getId
       limits: [10/10s, 100/h]
@@ -23,6 +23,7 @@ functions:
       percent: 100
       candidate: 5/10s
       carry: additive
+      per_instance: true
       count: successes
       overrides: [{ key: vip-*, limits: 100/s }, { key: "", limits: 1/s }]
     - { name: a, breaker: { failures: 5 }, bulkhead: { max: 10, wait: 1s } }
@@ -35,6 +36,9 @@ functions:
 	}
 	if s := f.System; s.Name != "system" || s.Policy.Config().Carry != weir.CarryAsIs || *s.Settings.Adaptive != (guard.Adaptive{Min: 1, Max: 200, Initial: 20}) {
 		t.Errorf("system = %+v", s)
+	}
+	if !f.System.PerInstance || !f.Rules[0].PerInstance || f.Rules[2].PerInstance {
+		t.Error("per_instance is not that of the file")
 	}
 	id := f.Rules[0].Policy.Config()
 	if f.Rules[0].Name != "getId" || id.Name != "getId" || len(id.Limits) != 2 || id.Mode != policy.Off || id.OnDenied.Wait != 300*time.Millisecond ||

@@ -17,7 +17,7 @@ var functions = &Shape{Kind: Map, Def: "functions", NotEmpty: true, Want: "want 
 
 var system = &Shape{Kind: Map, Def: "system_rule", NotEmpty: true, Want: "want limits, adaptive or bulkhead", Fields: slices.Concat([]Field{
 	{Name: "limits", Doc: "the limits of the whole program", Examples: []any{[]string{"1000/s", "200 concurrency"}}, Shape: limits},
-	modeOfRule, onStoreErrorOfRule, waitOfRule, carryOfRule,
+	modeOfRule, onStoreErrorOfRule, waitOfRule, carryOfRule, perInstanceOfRule,
 }, settings)}
 
 var rule = &Shape{Kind: Map, Def: "rule", Want: "want limits, breaker, adaptive or bulkhead beside the name", Fields: slices.Concat([]Field{
@@ -27,7 +27,7 @@ var rule = &Shape{Kind: Map, Def: "rule", Want: "want limits, breaker, adaptive 
 	{Name: "percent", Doc: "the percentage of keys for which it is enforced; the others are in shadow", Default: 100, Shape: percent},
 	{Name: "candidate", Doc: "limits to try: they decide the same calls in shadow", Examples: []any{[]string{"20/s"}}, Shape: limits},
 	{Name: "count", Doc: "which calls count: admitted, all (also denied ones), failures or successes", Default: string(policy.CountAdmitted), Shape: count},
-	carryOfRule,
+	carryOfRule, perInstanceOfRule,
 	{Name: "overrides", Doc: "other limits for certain keys", Shape: &Shape{
 		Kind: List, Of: override, Want: "want a list of overrides such as { key: alice, limits: 1000/s }",
 	}},
@@ -38,7 +38,8 @@ var (
 	onStoreErrorOfRule = Field{Name: "on_store_error", Doc: "what happens to a call that the store cannot decide", Default: string(policy.Local), Shape: failMode}
 	waitOfRule         = Field{Name: "wait", Doc: "the maximum time that a denied call waits until it can be admitted", Examples: []any{"300ms"},
 		Shape: &Shape{Kind: Duration, Longest: time.Minute}}
-	carryOfRule = Field{Name: "carry", Doc: "what happens to a key's tokens when its limits change", Default: Carries[0], Shape: &Shape{Kind: Word, Words: Carries}}
+	perInstanceOfRule = Field{Name: "per_instance", Doc: "each process has the limits for itself, also in a shared store", Default: false, Shape: boolean}
+	carryOfRule       = Field{Name: "carry", Doc: "what happens to a key's tokens when its limits change", Default: Carries[0], Shape: &Shape{Kind: Word, Words: Carries}}
 )
 
 // settings lists the protections that a rule can configure beside limits.

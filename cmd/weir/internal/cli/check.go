@@ -149,6 +149,9 @@ func functions(b *strings.Builder, f *guard.Functions) {
 				what = append(what, name)
 			}
 		}
+		if r.PerInstance {
+			what = append(what, "per instance")
+		}
 		slices.Sort(what[min(1, len(what)):])
 		fmt.Fprintf(b, "function: %s: %s\n", r.Name, strings.Join(what, ", "))
 	}

@@ -30,7 +30,7 @@ func (d *Directive) check() (err error) {
 	if d.Limits, err = d.limits(); err != nil {
 		return err
 	}
-	if d.Keys, err = list(d.Key, "key", isPath, "a parameter such as userID, or a field of one such as req.UserID"+orName(d.Key.Text)); err != nil {
+	if d.Keys, err = list(d.Key, "key", isKey, "a parameter such as userID, or a field of one such as req.UserID, or instance()"+orName(d.Key.Text)); err != nil {
 		return err
 	}
 	if d.Cost.Set && !token.IsIdentifier(d.Cost.Text) {
@@ -74,6 +74,11 @@ func isName(s string) bool {
 	}
 	return s != "" && len(s) <= 64
 }
+
+// Instance is the part of a key for the process.
+const Instance = "instance()"
+
+func isKey(s string) bool { return s == Instance || isPath(s) }
 
 func isPath(s string) bool {
 	for part := range strings.SplitSeq(s, ".") {

@@ -99,7 +99,8 @@ func details(s *directive.Site) string {
 		say(true, "limit=%q", l)
 	}
 	for _, k := range s.Key {
-		say(true, "key=%d%s", k.Param, strings.Join(append([]string{""}, k.Path...), "."))
+		say(k.Instance, "key=instance")
+		say(!k.Instance, "key=%d%s", k.Param, strings.Join(append([]string{""}, k.Path...), "."))
 		say(k.Stringer, "stringer")
 		say(k.MayPanic, "maypanic")
 	}

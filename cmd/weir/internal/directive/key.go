@@ -10,6 +10,10 @@ import (
 // key resolves the expressions of key.
 func (f *finder) key(s *Site) {
 	for _, v := range s.Directive.Keys {
+		if v.Text == Instance {
+			s.Key = append(s.Key, KeyExpr{Instance: true})
+			continue
+		}
 		names := strings.Split(v.Text, ".")
 		param := s.param(names[0])
 		if param < 0 {

@@ -38,8 +38,10 @@ type Site struct {
 	All      bool // OnError also handles the errors that Func returns
 }
 
-// A KeyExpr is a parameter, or a field of one.
+// A KeyExpr is a parameter, a field of one, or the process.
 type KeyExpr struct {
+	Instance bool // it is the name of the process; the other fields are zero
+
 	Param int      // its index among the parameters
 	Path  []string // the fields, from the outermost
 	Type  types.Type

@@ -215,6 +215,10 @@ func (b *body) ask() {
 	if len(b.s.Key) > 0 {
 		var parts []string
 		for _, k := range b.s.Key {
+			if k.Instance {
+				parts = append(parts, b.guard()+".Default().Instance()")
+				continue
+			}
 			part := strings.Join(append([]string{b.params[k.Param]}, k.Path...), ".")
 			if k.Stringer {
 				part += ".String()"
