@@ -9,6 +9,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/roundtrip"
+	"github.com/floodweir/weir/internal/waitqueue"
 )
 
 // Concurrent callers share round trips without a timer. While fewer than Config.InFlight
@@ -180,7 +181,7 @@ func (s *Store) send(ops []*op) {
 				undeclared = append(undeclared, c.decode(replies[i])...)
 			}
 		}
-		if pause && !wait(ctx, migration) {
+		if pause && waitqueue.Sleep(ctx, migration) != nil {
 			for _, c := range again {
 				c.decode(Reply{Err: errMigrating})
 			}
@@ -240,18 +241,6 @@ func refused(err error, reason string) bool {
 	}
 	var e ServerError
 	return errors.As(err, &e) && strings.HasPrefix(string(e), reason)
-}
-
-// wait sleeps for d, and reports false if ctx ends first.
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // encode puts single requests into one call, or into one for each slot on a cluster, and

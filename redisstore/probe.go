@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -12,14 +13,18 @@ import (
 
 // A ServerInfo describes a server to [Store.Probe]'s caller.
 type ServerInfo struct {
-	Server  string // "redis" or "valkey"
+	Server  string // "redis" or "valkey"; empty if INFO failed
 	Version string // such as "7.0.15"
+
+	// Empty if the server does not report it:
+	Mode      string // "standalone", "cluster" or "sentinel"
+	ReplicaOf string // host:port of the primary of a replica
+	Eviction  string // maxmemory-policy
 
 	// Warnings describe settings that weaken limits and how to fix them, one sentence
 	// each.
 	Warnings []string
 
-	policy  string        // maxmemory-policy
 	limited bool          // maxmemory is set
 	clock   time.Duration // the server's clock minus this process's, to within a round trip
 }
@@ -27,21 +32,22 @@ type ServerInfo struct {
 // Probe checks that the server, or one node of a cluster, can store limits. It must be Redis
 // 6.2 or later, or Valkey, without eviction, and scripts must be able to read the time. An
 // error wraps weir.ErrUnavailable: the server does not reply or cannot be used. Settings
-// that work but weaken limits are Warnings. Probe writes nothing.
+// that work but weaken limits are Warnings. With an error of a later check, the ServerInfo has
+// the reply to INFO. Probe writes nothing.
 func (s *Store) Probe(ctx context.Context) (ServerInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
-	f := ServerInfo{Server: "redis"}
-	cmds := []Command{{Head: []string{"INFO", "server"}}, {Head: []string{"INFO", "memory"}}}
+	cmds := []Command{{Head: []string{"INFO", "server"}}, {Head: []string{"INFO", "memory"}}, {Head: []string{"INFO", "replication"}}}
 	replies := make([]Reply, len(cmds))
 	s.conn.Do(ctx, cmds, replies)
 	info := ""
 	for i, r := range replies {
 		if r.Err != nil {
-			return f, unavailable(fmt.Errorf("%s: %w", strings.Join(cmds[i].Head, " "), r.Err))
+			return ServerInfo{}, unavailable(fmt.Errorf("%s: %w", strings.Join(cmds[i].Head, " "), r.Err))
 		}
 		info += strings.Join(r.Items, "") + "\r\n"
 	}
+	f := ServerInfo{Server: "redis"}
 	f.read(info)
 	if s.config.Clock == nil {
 		if err := s.probeTime(ctx, &f); err != nil {
@@ -70,6 +76,8 @@ func (s *Store) probeTime(ctx context.Context, f *ServerInfo) error {
 
 // read parses the reply to INFO.
 func (f *ServerInfo) read(info string) {
+	var replica bool
+	var host, port string // of the primary
 	for line := range strings.Lines(info) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		switch name {
@@ -82,10 +90,21 @@ func (f *ServerInfo) read(info string) {
 		case "valkey_version":
 			f.Server, f.Version = "valkey", value
 		case "maxmemory_policy":
-			f.policy = value
+			f.Eviction = value
 		case "maxmemory":
 			f.limited = value != "0"
+		case "redis_mode":
+			f.Mode = value
+		case "role":
+			replica = value == "slave"
+		case "master_host":
+			host = value
+		case "master_port":
+			port = value
 		}
+	}
+	if replica {
+		f.ReplicaOf = net.JoinHostPort(host, port)
 	}
 }
 
@@ -94,12 +113,12 @@ func (f *ServerInfo) check() error {
 	if f.Server == "redis" && !atLeast(f.Version, 6, 2) {
 		return unavailable(fmt.Errorf("redis %q: want 6.2 or later, or Valkey", f.Version))
 	}
-	if f.policy != "noeviction" && f.policy != "" {
+	if f.Eviction != "noeviction" && f.Eviction != "" {
 		how := "once maxmemory is set"
 		if f.limited {
 			how = "when memory is full"
 		}
-		f.Warnings = append(f.Warnings, fmt.Sprintf("maxmemory-policy is %s: %s Redis evicts keys in use, which resets their limits; set it to noeviction.", f.policy, how))
+		f.Warnings = append(f.Warnings, fmt.Sprintf("maxmemory-policy is %s: %s Redis evicts keys in use, which resets their limits; set it to noeviction.", f.Eviction, how))
 	}
 	if f.clock > time.Second || f.clock < -time.Second {
 		f.Warnings = append(f.Warnings, fmt.Sprintf("The clocks of Redis and of this process differ by %v: limits follow the clock of Redis, but Decision.At and calendar windows are off; synchronize them.", f.clock))

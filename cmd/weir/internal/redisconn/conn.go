@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/bounds"
+	"github.com/floodweir/weir/internal/waitqueue"
 	"github.com/floodweir/weir/redisstore"
 )
 
@@ -108,7 +110,7 @@ func (k *Conn) start(ctx context.Context) error {
 		}
 		k.drop()
 		k.config.Log.Warn("store unavailable: waiting", "store", k.config.Name, "waited", time.Since(begin).Round(firstRetry).String(), "at_most", StartWait.String(), "error", err)
-		if !sleep(ctx, pause) {
+		if waitqueue.Sleep(ctx, pause) != nil {
 			return ctx.Err()
 		}
 		pause = min(2*pause, lastRetry)
@@ -230,7 +232,7 @@ func (k *Conn) replace(ctx context.Context, old *link, a redisstore.Address) boo
 	k.report(nil)
 	k.config.Log.Info("store: connected with the new password or certificate", "store", k.config.Name)
 	k.done.Go(func() {
-		sleep(ctx, retireAfter) // decisions in progress use it until they end
+		waitqueue.Sleep(ctx, retireAfter) // decisions in progress use it until they end
 		old.close()
 	})
 	return true
@@ -327,10 +329,8 @@ func (k *Conn) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision)
 	for {
 		l := k.current.Load()
 		if l == nil {
-			for i := range rs {
-				if err := rs[i].Validate(); err != nil {
-					return false, err
-				}
+			if err := bounds.Check("redisconn", weir.ErrInvalid, rs, len(ds)); err != nil {
+				return false, err
 			}
 			return false, *k.err.Load()
 		}
@@ -345,16 +345,4 @@ func (k *Conn) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision)
 // replaced it. The call is then repeated.
 func (k *Conn) replaced(l *link, err error) bool {
 	return err != nil && errors.Is(err, weir.ErrClosed) && k.current.Load() != l
-}
-
-// sleep waits for d, and reports false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

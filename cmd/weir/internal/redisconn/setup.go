@@ -67,56 +67,38 @@ try('ZREVRANGEBYSCORE', '0', '0')
 try('ZREMRANGEBYSCORE', '0', '0')
 return failed`
 
-// inspect checks that the server and its account can keep limits. It writes nothing.
+// inspect checks that the server and its account can keep limits. It writes nothing. A missing
+// permission is reported with all others, and before the failure of Probe that it causes.
 func inspect(ctx context.Context, store *redisstore.Store, conn redisstore.Conn, a redisstore.Address) (redisstore.ServerInfo, error) {
+	info, failure := store.Probe(ctx)
+	if info.Server == "" {
+		return info, explain(failure, a)
+	}
+	if err := checkInfo(info, conn.Cluster()); err != nil {
+		return info, err
+	}
 	within, cancel := context.WithTimeout(ctx, redisstore.DefaultTimeout)
 	defer cancel()
-	cmds := []redisstore.Command{
-		{Head: []string{"INFO", "server"}}, {Head: []string{"INFO", "memory"}}, {Head: []string{"INFO", "replication"}},
-		{Head: []string{"EVAL", access, "1"}, Keys: []string{probeKey}},
+	var replies [1]redisstore.Reply
+	conn.Do(within, []redisstore.Command{{Head: []string{"EVAL", access, "1"}, Keys: []string{probeKey}}}, replies[:])
+	if err := replies[0].Err; err != nil {
+		return info, explain(fmt.Errorf("EVAL: %w: %w", weir.ErrUnavailable, err), a)
 	}
-	replies := make([]redisstore.Reply, len(cmds))
-	// The script is sent alone: in a cluster, commands without keys go to any node.
-	conn.Do(within, cmds[:3], replies[:3])
-	conn.Do(within, cmds[3:], replies[3:])
-	info := ""
-	for i := range replies {
-		if err := replies[i].Err; err != nil {
-			return redisstore.ServerInfo{}, explain(fmt.Errorf("%s: %w: %w", cmds[i].Head[0], weir.ErrUnavailable, err), a)
-		}
-		if i < 3 {
-			info += strings.Join(replies[i].Items, "") + "\r\n"
-		}
+	if err := checkAccess(replies[0].Items, a); err != nil {
+		return info, err
 	}
-	if err := checkInfo(fields(info), conn.Cluster()); err != nil {
-		return redisstore.ServerInfo{}, err
-	}
-	if err := checkAccess(replies[3].Items, a); err != nil {
-		return redisstore.ServerInfo{}, err
-	}
-	f, err := store.Probe(ctx)
-	return f, explain(err, a)
-}
-
-// fields parses the reply to INFO.
-func fields(info string) map[string]string {
-	all := map[string]string{}
-	for line := range strings.Lines(info) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		all[name] = value
-	}
-	return all
+	return info, explain(failure, a)
 }
 
 // checkInfo checks the settings of the server.
-func checkInfo(info map[string]string, cluster bool) error {
+func checkInfo(info redisstore.ServerInfo, cluster bool) error {
 	switch {
-	case info["redis_mode"] == "cluster" && !cluster:
+	case info.Mode == "cluster" && !cluster:
 		return &SetupError{"the server is a node of a Redis Cluster", "use redis+cluster:// (or rediss+cluster://) in the URL"}
-	case info["role"] == "slave" && !cluster:
-		return replica(fmt.Sprintf("the server is a replica of %s:%s", info["master_host"], info["master_port"]))
+	case info.ReplicaOf != "" && !cluster:
+		return replica("the server is a replica of " + info.ReplicaOf)
 	}
-	if p := info["maxmemory_policy"]; p != "" && p != "noeviction" {
+	if p := info.Eviction; p != "" && p != "noeviction" {
 		return &SetupError{fmt.Sprintf("maxmemory-policy is %s, want noeviction: Redis would evict keys in use, which resets their limits", p),
 			"run CONFIG SET maxmemory-policy noeviction, and write maxmemory-policy noeviction in redis.conf"}
 	}

@@ -48,19 +48,21 @@ func TestExplain(t *testing.T) {
 }
 
 func TestInfo(t *testing.T) {
-	for info, want := range map[string]string{
-		"redis_mode:standalone\r\nrole:master\r\nmaxmemory_policy:noeviction\r\n": "",
-		"role:master\r\n":                                     "", // a service that hides its settings
-		"maxmemory_policy:allkeys-lru\r\n":                    "maxmemory-policy is allkeys-lru, want noeviction",
-		"maxmemory_policy:volatile-ttl\r\n":                   "maxmemory-policy is volatile-ttl",
-		"redis_mode:cluster\r\nrole:master\r\n":               "redis+cluster://",
-		"role:slave\r\nmaster_host:a\r\nmaster_port:6379\r\n": "replica of a:6379",
+	for want, info := range map[string]redisstore.ServerInfo{
+		"": {Mode: "standalone", Eviction: "noeviction"},
+		"maxmemory-policy is allkeys-lru, want noeviction": {Eviction: "allkeys-lru"},
+		"maxmemory-policy is volatile-ttl":                 {Eviction: "volatile-ttl"},
+		"redis+cluster://":                                 {Mode: "cluster"},
+		"replica of a:6379":                                {ReplicaOf: "a:6379"},
 	} {
-		if err := checkInfo(fields(info), false); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("checkInfo(%q) = %v, want %q", info, err, want)
+		if err := checkInfo(info, false); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("checkInfo(%+v) = %v, want %q", info, err, want)
 		}
 	}
-	if err := checkInfo(fields("redis_mode:cluster\r\nrole:slave\r\n"), true); err != nil {
+	if err := checkInfo(redisstore.ServerInfo{}, false); err != nil {
+		t.Errorf("a service that hides its settings: %v", err)
+	}
+	if err := checkInfo(redisstore.ServerInfo{Mode: "cluster", ReplicaOf: "a:6379"}, true); err != nil {
 		t.Errorf("a node of a cluster: %v; any node answers INFO", err)
 	}
 }
