@@ -251,6 +251,29 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// TestLostReply checks that a request without a reply, which may have taken or returned tokens,
+// ends the repetition of a denial of its key.
+func TestLostReply(t *testing.T) {
+	for _, verb := range []weir.Verb{weir.Take, weir.TakeUpTo, weir.Charge, weir.Return, weir.Reset} {
+		synctest.Test(t, func(t *testing.T) {
+			store, ctx := bubble(t, 0), t.Context()
+			cache := open(t, store, denycache.Config{})
+			cache.Do(ctx, take("a", "3/h", 2))
+			denied := take("a", "3/h", 2)
+			cache.Do(ctx, denied)
+			lost := take("a", "3/h", 1)
+			lost.Verb = verb
+			store.fail = func() error { return weir.ErrUnavailable }
+			if _, err := cache.Do(ctx, lost); !errors.Is(err, weir.ErrUnavailable) {
+				t.Fatalf("%s: error %v, want ErrUnavailable", verb, err)
+			}
+			if _, err := cache.Do(ctx, denied); !errors.Is(err, weir.ErrUnavailable) {
+				t.Errorf("after %s without a reply: error %v, want a call of the store", verb, err)
+			}
+		})
+	}
+}
+
 // TestLimitChanges checks that a change of the limit ends a denial at once: another limit, the
 // same limit after others, and another limit of a shared state.
 func TestLimitChanges(t *testing.T) {
