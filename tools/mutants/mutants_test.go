@@ -18,8 +18,8 @@ func TestListMatchesTree(t *testing.T) {
 	if err := check("../..", mutants); err != nil {
 		t.Error(err)
 	}
-	if len(mutants) < 60 {
-		t.Errorf("got %d mutants, want at least 60", len(mutants))
+	if len(mutants) < 190 {
+		t.Errorf("got %d mutants, want at least 190", len(mutants))
 	}
 }
 
