@@ -144,41 +144,53 @@ func (r *reservations) renew() {
 	r.mu.Lock()
 	slots := r.slots
 	r.mu.Unlock()
-	for i := range slots {
-		r.send(&slots[i], weir.Reserve)
-	}
+	r.sendSlots(slots, weir.Reserve)
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.done {
-		r.free() // release was called meanwhile
+	if !r.done {
+		r.timer.Reset(r.every)
+		r.mu.Unlock()
 		return
 	}
-	r.timer.Reset(r.every)
+	slots = r.takeSlots() // release was called meanwhile
+	r.mu.Unlock()
+	r.sendSlots(slots, weir.Cancel)
 }
 
 // release returns every slot.
 func (r *reservations) release() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.done = true
+	var slots []reservation
 	if r.timer == nil || r.timer.Stop() {
-		r.free()
+		slots = r.takeSlots()
 	}
+	r.mu.Unlock()
+	r.sendSlots(slots, weir.Cancel)
 }
 
-// free returns every slot. It requires mu.
-func (r *reservations) free() {
-	for i := range r.slots {
-		r.send(&r.slots[i], weir.Cancel)
-	}
+// takeSlots removes the slots of r, for the caller to return. It requires mu.
+func (r *reservations) takeSlots() []reservation {
+	slots := r.slots
 	r.slots = nil
+	return slots
 }
 
-// send sends verb for a slot. Errors are ignored: a slot that is not returned expires.
-func (r *reservations) send(slot *reservation, verb weir.Verb) {
+// sendSlots sends verb for all slots at the same time, so that a slow store delays the end of
+// a request by one call. The caller does not hold mu. Errors are ignored: a slot that is not
+// returned expires.
+func (r *reservations) sendSlots(slots []reservation, verb weir.Verb) {
+	if len(slots) == 0 {
+		return
+	}
 	ctx, stop := settleContext(r.ctx)
 	defer stop()
-	_ = slot.send(ctx, verb, slot.request.N)
+	var others sync.WaitGroup
+	for i := range slots[1:] {
+		slot := &slots[1+i]
+		others.Go(func() { _ = slot.send(ctx, verb, slot.request.N) })
+	}
+	_ = slots[0].send(ctx, verb, slots[0].request.N)
+	others.Wait()
 }
 
 // send asks the store for verb with n tokens.

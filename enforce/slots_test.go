@@ -2,6 +2,7 @@ package enforce_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -91,6 +92,54 @@ func TestSlotWhileRenewed(t *testing.T) {
 		}
 		p.Exit(enforce.Result{})
 	})
+}
+
+// TestSlotsOfSlowStore checks that many requests that end while the store is slow return all
+// their slots, and that each of them waits for one call at most. A renewal takes as long.
+func TestSlotsOfSlowStore(t *testing.T) {
+	for _, since := range []time.Duration{100 * time.Millisecond, 5 * time.Second} { // a renewal began
+		bubble(t, func(t *testing.T, store *memstore.Store) { slotsOfSlowStore(t, store, since) })
+	}
+}
+
+func slotsOfSlowStore(t *testing.T, store *memstore.Store, since time.Duration) {
+	var slow atomic.Bool
+	delayed := fakestore.Around(store, func(context.Context, *weir.Request) error {
+		if slow.Load() {
+			<-time.After(800 * time.Millisecond)
+		}
+		return nil
+	}, nil)
+	names := []string{"a", "b", "c", "d"}
+	var policies []policy.Config
+	for _, name := range names {
+		policies = append(policies, about(name, "99 concurrency lease 1m"))
+	}
+	e := open(t, delayed, enforce.Config{}, policies...)
+	var admissions [50]enforce.Admission
+	for i := range admissions {
+		enter(t, e, &admissions[i])
+	}
+	slow.Store(true)
+	after(10*time.Minute + since)
+	var wg sync.WaitGroup
+	for i := range admissions {
+		wg.Go(func() {
+			start := time.Now()
+			admissions[i].Exit(enforce.Result{})
+			if d := time.Since(start); d > 800*time.Millisecond {
+				t.Errorf("request %d: Exit takes %v, want at most 800ms", i, d)
+			}
+		})
+	}
+	wg.Wait()
+	after(2 * time.Second)
+	slow.Store(false)
+	for _, name := range names {
+		if got := taken(t, store, name, "99 concurrency lease 1m"); got != 0 {
+			t.Errorf("%d slots of %s are held after the exit, want 0", got, name)
+		}
+	}
 }
 
 // TestNoReservation checks that a request whose slot was denied in shadow mode has no
