@@ -17,6 +17,9 @@ type Config struct {
 	// if empty. It has at least access.MinToken bytes.
 	Token string
 
+	// Certificates means that clients need a certificate, which the listener checks.
+	Certificates bool
+
 	// Metrics serves /metrics, Explain /v1/explain, and Health /healthz and /readyz; a path
 	// does not exist if nil.
 	Metrics, Explain, Health http.Handler
@@ -44,7 +47,7 @@ type Handler struct {
 // New returns a Handler. An error wraps weir.ErrInvalid: the token is too short.
 func New(c Config) (*Handler, error) {
 	guard, err := access.New(access.Config{
-		Interface: "admin", Token: c.Token, Public: []string{"/healthz", "/readyz"}, Log: c.Log,
+		Interface: "admin", Token: c.Token, Certificates: c.Certificates, Public: []string{"/healthz", "/readyz"}, Log: c.Log,
 	})
 	if err != nil {
 		return nil, err

@@ -60,47 +60,58 @@ type Config struct {
 	DrainDelay, Drain time.Duration
 }
 
+// TLS names the files of TLS of a listener. CertFile and KeyFile are set both or neither.
+type TLS struct {
+	CertFile, KeyFile string
+	ClientCAFile      string // the authorities of client certificates; "": clients need none
+}
+
 // Gateway configures the reverse proxy. Listen may be Off.
 type Gateway struct {
-	Listen            string
-	CertFile, KeyFile string // both or neither
-	Routes            []weirfile.Route
-	Client            httplimit.ClientAddress
-	Fields            httplimit.Fields
-	RetryJitter       time.Duration
-	RequestID         bool
-	AccessLog         int // logs one of this many requests; 0: none
+	Listen      string
+	TLS         // without a ClientCAFile
+	Routes      []weirfile.Route
+	Client      httplimit.ClientAddress
+	Fields      httplimit.Fields
+	RetryJitter time.Duration
+	RequestID   bool
+	AccessLog   int // logs one of this many requests; 0: none
 }
 
 // HTTP configures the HTTP API. Listen may be Off.
 type HTTP struct {
-	Listen            string
-	Client            httplimit.ClientAddress // of the clients of /v1/auth
-	Token             string                  // "": none
-	CertFile, KeyFile string                  // both or neither
-	ClientCAFile      string
-	AuthOnly          bool     // serve only /v1/auth and health
-	Hosts             []string // names that are accepted as Host without credentials
+	Listen   string
+	Client   httplimit.ClientAddress // of the clients of /v1/auth
+	Token    string                  // "": none
+	AuthOnly bool                    // serve only /v1/auth and health
+	Hosts    []string                // names that are accepted as Host without credentials
+	TLS
 }
 
 // GRPC configures the interface for Envoy. Listen may be Off.
 type GRPC struct {
-	Listen            string
-	Config            string // a directory or a file; "": none
-	CertFile, KeyFile string // both or neither
-	ClientCAFile      string
-	OnStoreError      policy.FailMode // "": the request gets an error
-	ResponseHeaders   bool
-	DynamicMetadata   bool
-	Shadow, Quota     bool
-	MergeDomains      bool // several files may define one domain
+	Listen          string
+	Config          string          // a directory or a file; "": none
+	Anonymous       bool            // clients of other machines need no certificate
+	OnStoreError    policy.FailMode // "": the request gets an error
+	ResponseHeaders bool
+	DynamicMetadata bool
+	Shadow, Quota   bool
+	MergeDomains    bool // several files may define one domain
+	TLS
 }
 
 // RESP configures the interface for redis-cell clients. Listen may be Off.
-type RESP struct{ Listen, Password string }
+type RESP struct {
+	Listen, Password string
+	TLS
+}
 
 // Admin configures the interface for operators. Listen may be Off.
-type Admin struct{ Listen, Token string }
+type Admin struct {
+	Listen, Token string
+	TLS
+}
 
 // Decisions configures the decision log: it logs one of this many decisions, or none if
 // zero.
@@ -212,20 +223,16 @@ func (c *Config) check() (errs []error) {
 	if c.Published && c.Store == "memory" {
 		errs = append(errs, errors.New("--policies store: want the --store of a Redis, where policies are published"))
 	}
-	if (c.Gateway.CertFile == "") != (c.Gateway.KeyFile == "") {
-		errs = append(errs, errors.New("--tls-cert and --tls-key: want both or neither"))
-	}
-	if (c.HTTP.CertFile == "") != (c.HTTP.KeyFile == "") {
-		errs = append(errs, errors.New("--http-tls-cert and --http-tls-key: want both or neither"))
-	}
-	if c.HTTP.ClientCAFile != "" && c.HTTP.CertFile == "" {
-		errs = append(errs, errors.New("--http-client-ca: want --http-tls-cert and --http-tls-key too"))
-	}
-	if (c.GRPC.CertFile == "") != (c.GRPC.KeyFile == "") {
-		errs = append(errs, errors.New("--grpc-tls-cert and --grpc-tls-key: want both or neither"))
-	}
-	if c.GRPC.ClientCAFile != "" && c.GRPC.CertFile == "" {
-		errs = append(errs, errors.New("--grpc-client-ca: want --grpc-tls-cert and --grpc-tls-key too"))
+	for _, l := range []struct {
+		prefix string // of its flags
+		TLS
+	}{{"", c.Gateway.TLS}, {"http-", c.HTTP.TLS}, {"grpc-", c.GRPC.TLS}, {"resp-", c.RESP.TLS}, {"admin-", c.Admin.TLS}} {
+		if (l.CertFile == "") != (l.KeyFile == "") {
+			errs = append(errs, fmt.Errorf("--%stls-cert and --%[1]stls-key: want both or neither", l.prefix))
+		}
+		if l.ClientCAFile != "" && l.CertFile == "" {
+			errs = append(errs, fmt.Errorf("--%sclient-ca: want --%[1]stls-cert and --%[1]stls-key too", l.prefix))
+		}
 	}
 	return append(errs, c.checkListeners()...)
 }

@@ -74,7 +74,8 @@ func TestPrecedence(t *testing.T) {
 	token := file(t, "correct-horse-battery\n")
 	good := map[string]string{
 		"listen-grpc": ":0", "listen-resp": "[::1]:6380", "listen-admin": "off", "policies": "file", "watch": "false",
-		"deadline": "1s", "nodes": "3", "grpc-config": "ratelimit", "grpc-tls-cert": "", "grpc-tls-key": "", "grpc-client-ca": "",
+		"deadline": "1s", "nodes": "3", "grpc-config": "ratelimit", "grpc-tls-cert": "", "grpc-tls-key": "", "grpc-client-ca": "", "grpc-anonymous": "true",
+		"resp-tls-cert": "", "resp-tls-key": "", "resp-client-ca": "", "admin-tls-cert": "", "admin-tls-key": "", "admin-client-ca": "",
 		"start-degraded": "true", "http-token-file": token, "http-tls-cert": "", "http-tls-key": "", "http-client-ca": "", "http-serve": "auth", "http-hosts": "weir.internal, b",
 		"resp-password-file": token, "admin-token-file": token, "log-decisions": "1000", "log-denials": "1", "log-keys": "plain",
 		"store": "redis+cluster://a:1,b:2", "snapshot": "", "listen-gateway": "off", "listen-http": "[::1]:0", "max-connections": "100",
@@ -110,6 +111,7 @@ func TestBadSettings(t *testing.T) {
 		"http-hosts": {"a:1", "a,,b", "http://a"},
 
 		"start-degraded": {"yes", "1"},
+		"grpc-anonymous": {"yes"},
 
 		"admin-token-file":   {"/nowhere", os.DevNull, file(t, "two words"), file(t, "\n"), file(t, strings.Repeat("x", 5000))},
 		"resp-password-file": {t.TempDir()},
@@ -133,6 +135,8 @@ func TestTogether(t *testing.T) {
 		{[]string{"grpc-tls-cert", "c"}, "--grpc-tls-cert and --grpc-tls-key: want both or neither"},
 		{[]string{"grpc-client-ca", "c"}, "--grpc-client-ca: want --grpc-tls-cert"},
 		{[]string{"http-tls-key", "c"}, "--http-tls-cert and --http-tls-key: want both or neither"},
+		{[]string{"resp-tls-key", "c"}, "--resp-tls-cert and --resp-tls-key: want both or neither"},
+		{[]string{"admin-client-ca", "c"}, "--admin-client-ca: want --admin-tls-cert"},
 		{[]string{"http-client-ca", "c"}, "--http-client-ca: want --http-tls-cert"},
 		{[]string{"listen-admin", "127.0.0.1:8080"}, "--listen-http and --listen-admin: both are 127.0.0.1:8080"},
 		{[]string{"listen-gateway", "off", "listen-http", "off", "listen-grpc", "off", "listen-resp", "off"}, "all are off"},

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,6 +40,32 @@ const Off = "off"
 
 // Settings returns all settings with their defaults.
 func Settings() []Setting {
+	return slices.Concat(settings(),
+		tlsSettings("http", func(c *Config) *TLS { return &c.HTTP.TLS }),
+		tlsSettings("grpc", func(c *Config) *TLS { return &c.GRPC.TLS }),
+		tlsSettings("resp", func(c *Config) *TLS { return &c.RESP.TLS }),
+		tlsSettings("admin", func(c *Config) *TLS { return &c.Admin.TLS }))
+}
+
+// tlsSettings returns the settings of TLS of an interface.
+func tlsSettings(name string, of func(*Config) *TLS) []Setting {
+	return []Setting{
+		{
+			name + "-tls-cert", "", "`FILE` with the certificate chain of --listen-" + name + " in PEM; enables TLS together with --" + name + "-tls-key",
+			func(c *Config, v string) error { of(c).CertFile = v; return nil },
+		},
+		{
+			name + "-tls-key", "", "`FILE` with the private key of --listen-" + name + " in PEM",
+			func(c *Config, v string) error { of(c).KeyFile = v; return nil },
+		},
+		{
+			name + "-client-ca", "", "`FILE` with the authorities of client certificates of --listen-" + name + " in PEM; clients then need a certificate",
+			func(c *Config, v string) error { of(c).ClientCAFile = v; return nil },
+		},
+	}
+}
+
+func settings() []Setting {
 	return []Setting{
 		{
 			"store", "memory",
@@ -103,20 +130,12 @@ func Settings() []Setting {
 			func(c *Config, v string) error { c.GRPC.Config = v; return nil },
 		},
 		{
+			"grpc-anonymous", "false", "`true` to serve --listen-grpc without --grpc-client-ca on an address that other machines can reach",
+			func(c *Config, v string) (err error) { c.GRPC.Anonymous, err = parseBool(v); return err },
+		},
+		{
 			"http-token-file", "", "`FILE` with the token of --listen-http; this or --http-client-ca is required on an address that other machines can reach",
 			func(c *Config, v string) (err error) { c.HTTP.Token, err = secret(v); return err },
-		},
-		{
-			"http-tls-cert", "", "`FILE` with the certificate chain of --listen-http in PEM; enables TLS together with --http-tls-key",
-			func(c *Config, v string) error { c.HTTP.CertFile = v; return nil },
-		},
-		{
-			"http-tls-key", "", "`FILE` with the private key of --listen-http in PEM",
-			func(c *Config, v string) error { c.HTTP.KeyFile = v; return nil },
-		},
-		{
-			"http-client-ca", "", "`FILE` with the authorities of client certificates of --listen-http in PEM; clients then need a certificate",
-			func(c *Config, v string) error { c.HTTP.ClientCAFile = v; return nil },
 		},
 		{
 			"http-serve", "all", "`all`, or auth to serve only /v1/auth and health at --listen-http",
@@ -127,23 +146,11 @@ func Settings() []Setting {
 			func(c *Config, v string) (err error) { c.HTTP.Hosts, err = hostNames(v); return err },
 		},
 		{
-			"grpc-tls-cert", "", "`FILE` with the certificate chain of --listen-grpc in PEM; enables TLS together with --grpc-tls-key",
-			func(c *Config, v string) error { c.GRPC.CertFile = v; return nil },
-		},
-		{
-			"grpc-tls-key", "", "`FILE` with the private key of --listen-grpc in PEM",
-			func(c *Config, v string) error { c.GRPC.KeyFile = v; return nil },
-		},
-		{
-			"grpc-client-ca", "", "`FILE` with the authorities of client certificates in PEM; clients then need a certificate",
-			func(c *Config, v string) error { c.GRPC.ClientCAFile = v; return nil },
-		},
-		{
-			"resp-password-file", "", "`FILE` with the password of --listen-resp, which clients send with AUTH",
+			"resp-password-file", "", "`FILE` with the password of --listen-resp, which clients send with AUTH; this or --resp-client-ca is required on an address that other machines can reach",
 			func(c *Config, v string) (err error) { c.RESP.Password, err = secret(v); return err },
 		},
 		{
-			"admin-token-file", "", "`FILE` with the token of --listen-admin; required on an address that other machines can reach",
+			"admin-token-file", "", "`FILE` with the token of --listen-admin; this or --admin-client-ca is required on an address that other machines can reach",
 			func(c *Config, v string) (err error) { c.Admin.Token, err = secret(v); return err },
 		},
 		{

@@ -27,8 +27,8 @@ type Config struct {
 	// DefaultIdleTimeout if zero, unlimited if negative.
 	IdleTimeout time.Duration
 
-	// Certificate returns the certificate for TLS; plain text if nil.
-	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// TLS is the configuration of TLS; plain text if nil.
+	TLS *tls.Config
 
 	// Version is the version of the program, for INFO; left out if empty.
 	Version string

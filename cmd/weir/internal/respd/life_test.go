@@ -263,7 +263,7 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	pair := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-	_, addr := start(t, respd.Config{Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair, nil }})
+	_, addr := start(t, respd.Config{TLS: &tls.Config{Certificates: []tls.Certificate{*pair}}})
 	roots := x509.NewCertPool()
 	leaf, err := x509.ParseCertificate(der)
 	if err != nil {

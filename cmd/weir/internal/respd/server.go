@@ -48,13 +48,10 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{
 		config: c, password: sha256.Sum256([]byte(c.Password)), limits: newLimitCache(), started: time.Now(),
-		listeners: map[net.Listener]bool{}, conns: map[*conn]bool{}, lastLogged: map[string]time.Time{},
+		listeners: map[net.Listener]bool{}, conns: map[*conn]bool{}, tls: c.TLS, lastLogged: map[string]time.Time{},
 	}
 	s.commands, s.names = commands()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	if c.Certificate != nil {
-		s.tls = &tls.Config{GetCertificate: c.Certificate, MinVersion: tls.VersionTLS12}
-	}
 	return s, nil
 }
 

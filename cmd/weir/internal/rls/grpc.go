@@ -3,7 +3,6 @@ package rls
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"log/slog"
 	"time"
 
@@ -21,12 +20,8 @@ import (
 
 // ServerConfig is the configuration of a gRPC server. Its zero value works.
 type ServerConfig struct {
-	// GetCertificate returns the certificate of a connection; plain text if nil.
-	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-
-	// ClientCAs are the authorities of client certificates; clients need none if nil. It
-	// requires GetCertificate.
-	ClientCAs *x509.CertPool
+	// TLS is the configuration of TLS; plain text if nil.
+	TLS *tls.Config
 
 	// MaxRecv is the maximum size of a message in bytes; MaxMessage if zero.
 	MaxRecv int
@@ -98,12 +93,8 @@ func NewServer(c ServerConfig) *GRPCServer {
 	if c.StatsHandler != nil {
 		options = append(options, grpc.StatsHandler(c.StatsHandler))
 	}
-	if c.GetCertificate != nil {
-		t := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.GetCertificate}
-		if c.ClientCAs != nil {
-			t.ClientCAs, t.ClientAuth = c.ClientCAs, tls.RequireAndVerifyClientCert
-		}
-		options = append(options, grpc.Creds(credentials.NewTLS(t)))
+	if c.TLS != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(c.TLS)))
 	}
 	g := &GRPCServer{grpc.NewServer(options...), health.NewServer(), drain}
 	healthpb.RegisterHealthServer(g.Server, g.health)

@@ -81,10 +81,9 @@ func (a authority) sign(t *testing.T, usage x509.ExtKeyUsage) *tls.Certificate {
 func TestTLS(t *testing.T) {
 	servers, clients, others := newAuthority(t, "servers"), newAuthority(t, "clients"), newAuthority(t, "others")
 	cert := servers.sign(t, x509.ExtKeyUsageServerAuth)
-	get := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert, nil }
 	s := newServer(t, rls.Config{})
-	_, open := serve(t, s, rls.ServerConfig{GetCertificate: get})
-	_, mutual := serve(t, s, rls.ServerConfig{GetCertificate: get, ClientCAs: clients.pool()})
+	_, open := serve(t, s, rls.ServerConfig{TLS: &tls.Config{Certificates: []tls.Certificate{*cert}}})
+	_, mutual := serve(t, s, rls.ServerConfig{TLS: &tls.Config{Certificates: []tls.Certificate{*cert}, ClientCAs: clients.pool(), ClientAuth: tls.RequireAndVerifyClientCert}})
 	with := func(c *tls.Config) credentials.TransportCredentials {
 		c.RootCAs = cmpPool(c.RootCAs, servers.pool())
 		return credentials.NewTLS(c)

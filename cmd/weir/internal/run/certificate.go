@@ -2,6 +2,8 @@ package run
 
 import (
 	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"log/slog"
 	"os"
 	"sync"
@@ -11,31 +13,48 @@ import (
 // recheck is the least time between two checks whether the files of a certificate changed.
 const recheck = 10 * time.Second
 
-// A keyPair is a certificate and its private key. It reads the files again when they
-// change, so a renewal needs no restart. If they cannot be read, it keeps the old pair.
+// A keyPair is a certificate and its private key, and the authorities of clients. It reads the
+// files again when they change, so a renewal needs no restart. If they cannot be read, it keeps
+// the old ones.
 type keyPair struct {
-	certFile, keyFile string
-	log               *slog.Logger
+	certFile, keyFile, clientCAFile string // no clientCAFile: no authorities
+	log                             *slog.Logger
 
 	mu       sync.Mutex
 	cert     *tls.Certificate
-	modified [2]time.Time // modification times of the files of cert
+	clients  *x509.CertPool
+	modified [3]time.Time // modification times of the files
 	checked  time.Time
 }
 
-// newKeyPair reads the pair from its files.
-func newKeyPair(certFile, keyFile string, log *slog.Logger) (*keyPair, error) {
-	p := &keyPair{certFile: certFile, keyFile: keyFile, log: log}
+// newKeyPair reads the files.
+func newKeyPair(certFile, keyFile, clientCAFile string, log *slog.Logger) (*keyPair, error) {
+	p := &keyPair{certFile: certFile, keyFile: keyFile, clientCAFile: clientCAFile, log: log}
 	return p, p.load(time.Now())
+}
+
+// verify implements tls.Config.VerifyConnection: it checks the certificate of a client.
+func (p *keyPair) verify(s tls.ConnectionState) error {
+	if len(s.PeerCertificates) == 0 {
+		return errors.New("client certificate required")
+	}
+	_, clients := p.at(time.Now())
+	o := x509.VerifyOptions{Roots: clients, Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	for _, c := range s.PeerCertificates[1:] {
+		o.Intermediates.AddCert(c)
+	}
+	_, err := s.PeerCertificates[0].Verify(o)
+	return err
 }
 
 // get implements tls.Config.GetCertificate.
 func (p *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return p.at(time.Now()), nil
+	cert, _ := p.at(time.Now())
+	return cert, nil
 }
 
-// at returns the certificate to use at now.
-func (p *keyPair) at(now time.Time) *tls.Certificate {
+// at returns the certificate and the authorities of clients to use at now.
+func (p *keyPair) at(now time.Time) (*tls.Certificate, *x509.CertPool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now.Sub(p.checked) >= recheck {
@@ -43,14 +62,17 @@ func (p *keyPair) at(now time.Time) *tls.Certificate {
 			p.log.Error("certificate not reloaded: the old one stays in use", "cert", p.certFile, "key", p.keyFile, "error", err)
 		}
 	}
-	return p.cert
+	return p.cert, p.clients
 }
 
 // load reads the files if they changed. It requires mu, or that p is not shared yet.
 func (p *keyPair) load(now time.Time) error {
 	p.checked = now
-	var modified [2]time.Time
-	for i, name := range []string{p.certFile, p.keyFile} {
+	var modified [3]time.Time
+	for i, name := range []string{p.certFile, p.keyFile, p.clientCAFile} {
+		if name == "" {
+			continue
+		}
 		info, err := os.Stat(name)
 		if err != nil {
 			return err
@@ -64,9 +86,13 @@ func (p *keyPair) load(now time.Time) error {
 	if err != nil {
 		return err
 	}
+	clients, err := authorities(p.clientCAFile)
+	if err != nil {
+		return err
+	}
 	if p.cert != nil {
 		p.log.Info("certificate reloaded", "cert", p.certFile, "until", cert.Leaf.NotAfter)
 	}
-	p.cert, p.modified = &cert, modified
+	p.cert, p.clients, p.modified = &cert, clients, modified
 	return nil
 }

@@ -38,7 +38,7 @@ func TestCertificateIsRenewed(t *testing.T) {
 	}
 	is := func(step string, at time.Duration, want *tls.Certificate) {
 		t.Helper()
-		if got := c.at(start.Add(at)); string(got.Certificate[0]) != string(want.Certificate[0]) {
+		if got, _ := c.at(start.Add(at)); string(got.Certificate[0]) != string(want.Certificate[0]) {
 			t.Errorf("%s: another certificate is in use", step)
 		}
 	}

@@ -107,8 +107,12 @@ func (p *Program) startAdmin() error {
 	if c.Listen == config.Off {
 		return nil
 	}
+	t, err := tlsConfig("admin", "admin-", c.TLS, p.log)
+	if err != nil {
+		return err
+	}
 	h, err := admin.New(admin.Config{
-		Token: c.Token, Metrics: p.observers.metrics.Handler(), Pprof: true,
+		Token: c.Token, Certificates: c.ClientCAFile != "", Metrics: p.observers.metrics.Handler(), Pprof: true,
 		Explain:   explain.New(p.stores.main, func() *policy.Set { return p.ready.current().policies }),
 		Health:    http.HandlerFunc(p.serveAPI), // which has /healthz and /readyz
 		Policies:  func() any { return p.ready.current().listing() },
@@ -117,8 +121,8 @@ func (p *Program) startAdmin() error {
 	if err != nil {
 		return err
 	}
-	p.admin = p.newHTTP("admin", c.Listen, h, requestTimeout, nil)
-	p.admin.open, p.admin.remedy = c.Token == "", "openssl rand -hex 32 >FILE and --admin-token-file FILE"
+	p.admin = p.newHTTP("admin", c.Listen, h, requestTimeout, t)
+	p.admin.credentials(c.Token, c.TLS, "--admin-token-file FILE")
 	if err := p.admin.start(p.log, p.failed); err != nil {
 		return err
 	}
@@ -139,7 +143,7 @@ func (p *Program) startAPI() error {
 	if c.Listen == config.Off {
 		return nil
 	}
-	t, err := tlsFiles{"http", "http-", c.CertFile, c.KeyFile, c.ClientCAFile}.config(p.log)
+	t, err := tlsConfig("http", "http-", c.TLS, p.log)
 	if err != nil {
 		return err
 	}
@@ -154,15 +158,10 @@ func (p *Program) startAPI() error {
 		handler = authOnly(handler)
 	}
 	p.api = p.newHTTP("http", c.Listen, p.observers.telemetry.Handler("http", a.Wrap(handler)), requestTimeout, t)
-	p.api.open = c.Token == "" && c.ClientCAFile == "" && !c.AuthOnly
-	p.api.remedy = "openssl rand -hex 32 >FILE and --http-token-file FILE, or client certificates with --http-client-ca FILE, or --http-serve auth for " + authPath + " alone"
-	if err := p.api.start(p.log, p.failed); err != nil {
-		return err
-	}
-	if c.Token != "" && t == nil && !p.api.loopback() {
-		p.log.Warn("tokens are sent without TLS: set --http-tls-cert and --http-tls-key, unless the network encrypts", "interface", "http")
-	}
-	return nil
+	p.api.credentials(c.Token, c.TLS, "--http-token-file FILE")
+	p.api.open = p.api.open && !c.AuthOnly
+	p.api.remedy += ", or --http-serve auth for " + authPath + " alone"
+	return p.api.start(p.log, p.failed)
 }
 
 // authOnly refuses all paths except authPath and those of health.
@@ -191,7 +190,7 @@ func (p *Program) startGateway() error {
 		p.log.Warn("gateway disabled: the file has no gateway.routes", "file", p.config.File)
 		return nil
 	}
-	t, err := tlsFiles{listener: "gateway", cert: c.CertFile, key: c.KeyFile}.config(p.log)
+	t, err := tlsConfig("gateway", "", c.TLS, p.log)
 	if err != nil {
 		return err
 	}
@@ -228,16 +227,16 @@ func (p *Program) startGRPC() error {
 	}
 	sc := rls.ServerConfig{StatsHandler: p.observers.telemetry.GRPC(), Log: p.log.With("interface", "grpc")}
 	var err error
-	if sc.GetCertificate, err = certificate(c.CertFile, c.KeyFile, "grpc: --grpc-tls-cert, --grpc-tls-key", p.log); err != nil {
-		return err
-	}
-	if sc.ClientCAs, err = authorities(c.ClientCAFile, "grpc: --grpc-client-ca"); err != nil {
+	if sc.TLS, err = tlsConfig("grpc", "grpc-", c.TLS, p.log); err != nil {
 		return err
 	}
 	p.rls = rls.NewServer(sc)
 	p.reloader.rls.Register(p.rls)
 	p.grpc = p.newListener("grpc", c.Listen, p.rls)
-	p.grpc.open = c.ClientCAFile == ""
+	p.grpc.credentials("", c.TLS, "")
+	if p.grpc.remedy += ", or --grpc-anonymous true to serve every client"; c.Anonymous {
+		p.grpc.remedy = ""
+	}
 	return p.grpc.start(p.log, p.failed)
 }
 
@@ -247,8 +246,12 @@ func (p *Program) startRESP() error {
 	if c.Listen == config.Off {
 		return nil
 	}
+	t, err := tlsConfig("resp", "resp-", c.TLS, p.log)
+	if err != nil {
+		return err
+	}
 	s, err := respd.New(respd.Config{
-		Store: p.observers.metrics.Interface("resp", p.stores.main), Password: c.Password, Version: p.version,
+		TLS: t, Store: p.observers.metrics.Interface("resp", p.stores.main), Password: c.Password, Version: p.version,
 		Log: p.log.With("interface", "resp"), Observe: p.observers.resp,
 		MaxConns: p.maxConnections(), Refused: func() { p.observers.metrics.ConnectionRefused("resp") },
 	})
@@ -256,7 +259,7 @@ func (p *Program) startRESP() error {
 		return err
 	}
 	p.resp = p.newListener("resp", c.Listen, s)
-	p.resp.open, p.resp.maxConnections = c.Password == "", 0 // s refuses connections with an error
-	p.resp.remedy = "openssl rand -hex 32 >FILE and --resp-password-file FILE"
+	p.resp.maxConnections = 0 // s refuses connections with an error
+	p.resp.credentials(c.Password, c.TLS, "--resp-password-file FILE")
 	return p.resp.start(p.log, p.failed)
 }

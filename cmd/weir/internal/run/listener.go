@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
 )
 
@@ -25,6 +26,9 @@ type listener struct {
 	// is not empty, it then only listens on loopback.
 	open   bool
 	remedy string
+
+	// secret means that clients send a token or password, and encrypted that they use TLS.
+	secret, encrypted bool
 
 	// scheme is the scheme of URLs to the interface; "" for a protocol other than HTTP.
 	scheme string
@@ -70,6 +74,9 @@ func (l *listener) start(log *slog.Logger, failed chan<- error) error {
 		log.Warn("interface without authentication is reachable from other machines", "interface", l.name, "address", addr.String())
 	}
 	l.bound, l.ended = nl.Addr(), make(chan struct{})
+	if l.secret && !l.encrypted && !l.loopback() {
+		log.Warn(fmt.Sprintf("tokens and passwords are sent without TLS: set --%s-tls-cert and --%[1]s-tls-key, unless the network encrypts", l.name), "interface", l.name)
+	}
 	limited := &limitedListener{Listener: nl, name: l.name, max: int64(l.maxConnections), metrics: l.metrics, log: log}
 	go func() {
 		defer close(l.ended)
@@ -83,6 +90,16 @@ func (l *listener) start(log *slog.Logger, failed chan<- error) error {
 	}
 	log.Info("listening", slog.String("interface", l.name), at)
 	return nil
+}
+
+// credentials says how clients authenticate: by a secret, by certificates, or not at all.
+// secretFlag sets the secret; there can be none if empty.
+func (l *listener) credentials(secret string, t config.TLS, secretFlag string) {
+	l.open, l.secret, l.encrypted = secret == "" && t.ClientCAFile == "", secret != "", t.CertFile != ""
+	l.remedy = fmt.Sprintf("client certificates with --%s-client-ca FILE", l.name)
+	if secretFlag != "" {
+		l.remedy = "openssl rand -hex 32 >FILE and " + secretFlag + ", or " + l.remedy
+	}
 }
 
 // loopback reports whether only this machine can connect.

@@ -170,6 +170,8 @@ func unchangeable(a, b *config.Config) (names []string) {
 		{"listen-gateway", a.Gateway.Listen == b.Gateway.Listen},
 		{"listen-http", a.HTTP.Listen == b.HTTP.Listen},
 		{"http-token-file", a.HTTP.Token == b.HTTP.Token},
+		{"resp-password-file", a.RESP.Password == b.RESP.Password},
+		{"admin-token-file", a.Admin.Token == b.Admin.Token},
 		{"http-serve", a.HTTP.AuthOnly == b.HTTP.AuthOnly},
 		{"http-hosts", slices.Equal(a.HTTP.Hosts, b.HTTP.Hosts)},
 		{"listen-grpc", a.GRPC.Listen == b.GRPC.Listen},
