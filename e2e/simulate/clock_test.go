@@ -31,6 +31,8 @@ type view struct {
 //   - After a step back, a step up to the former instant gives nothing. Nor does the first step
 //     or pause below it, if that is longer than the limit takes to refill. Further steps below
 //     it give at most one capacity each.
+//   - While the clock is ahead, Redis deletes a state whose TTL has passed. It is new when the
+//     clock is back.
 func (r *recorder) jumps(name string, l weir.Limit) (more []allowance) {
 	v := view{refill: refillOf(l).Microseconds()}
 	all := r.seen[name]
@@ -41,6 +43,11 @@ func (r *recorder) jumps(name string, l weir.Limit) (more []allowance) {
 		}
 		if i > 0 && all[i-1].clock >= 0 {
 			p := all[i-1]
+			if peak := r.peak(p.when, x.when); peak > max(x.clock, v.reached) {
+				gain := time.Duration(peak-max(p.clock, v.last)) * time.Microsecond
+				more = append(more, allowance{p.when, x.when, tokensOf(l, gain)})
+				v.last, v.reached, v.behind = 0, 0, false
+			}
 			due := p.clock + (x.when - p.when).Microseconds()
 			if gain := v.gain(x.clock, due); gain > 0 {
 				more = append(more, allowance{p.when, x.when, tokensOf(l, time.Duration(gain)*time.Microsecond)})
@@ -51,6 +58,16 @@ func (r *recorder) jumps(name string, l weir.Limit) (more []allowance) {
 		}
 	}
 	return more
+}
+
+// peak returns the latest instant to which the clock was set in a span, or 0.
+func (r *recorder) peak(from, to time.Duration) (peak int64) {
+	for _, s := range r.steps {
+		if s.when >= from && s.when <= to {
+			peak = max(peak, s.clock)
+		}
+	}
+	return peak
 }
 
 // gain returns the µs for which a state may refill because the clock is at an instant, and not

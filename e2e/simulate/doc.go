@@ -15,11 +15,14 @@
 // # Oracles
 //
 //  1. Exact: each run of the script decides like the memory store, for the same requests at the
-//     same times. The log of runs without those that a failover lost is replayed to compare.
+//     same times. The log of runs without those that a failover lost is replayed to compare. A
+//     former primary has a log of its own while a partition lasts.
 //  2. Bound: in every span, what is admitted for good fits the formula of the limit, plus what
 //     the faults in that span justify. Those are writes lost in a failover, evicted keys, and
-//     forward steps of the clock.
-//  3. Local: in every span, what a node admits without the store fits the formula of its share.
+//     steps of the clock as docs/guarantees.md bounds them. What a former primary admits fits
+//     the formula too. For a limit that changes, the highest limit of the span is the bound.
+//  3. Local: in every span, what a node admits without the store fits the formula of its share,
+//     and what all nodes admit fits the documented sum.
 //  4. Once: no request runs twice, and nothing is returned that was not charged.
 //  5. All or none: a request over several slots is charged in all of them or in none, unless a
 //     fault hit the messages that return its charges.
@@ -27,6 +30,12 @@
 //     request.
 //  7. Recovery: after the faults have ended, every breaker closes within its bound, and then
 //     every decision is exact.
-//  8. RetryAfter: after the run, each denied key is admitted at its RetryAfter and, if the
-//     clock was never set back, denied 1 µs before.
+//  8. RetryAfter: after the run, while reservations are open, each denied key is admitted at its
+//     RetryAfter and, if the clock was never set back, denied 1 µs before.
+//  9. Denied: no denial names a later time than the store, unless another process returned
+//     tokens in the last second. Denials may be repeated by package denycache.
+//  10. Change: a raise of a limit lengthens no wait, a lower forgets no token that was used, and
+//     a reservation stays known until its TTL.
+//  11. Overload: no node has more calls in progress than its bound, no decision takes longer
+//     than documented, and a rejected request is not admitted.
 package simulate

@@ -256,7 +256,9 @@ func (f *faults) evict(n *network, c *cluster, key string, limitsOf func(key str
 		}
 	}
 	s.stamp()
-	for _, l := range limitsOf(key) {
+	limits := limitsOf(key)
+	n.record.allow(key, limits[len(limits)-1], limits[len(limits)-1].Capacity())
+	for _, l := range limits {
 		n.record.evict(s, key, l)
 	}
 }

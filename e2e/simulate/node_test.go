@@ -4,8 +4,10 @@ import (
 	"context"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/denycache"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/memstore"
@@ -17,8 +19,11 @@ import (
 type node struct {
 	index    int
 	redis    *redisstore.Store
-	guarded  *failover.Store // with deadline and breaker
-	fallback weir.Store      // guarded, with the share of this node
+	guarded  *failover.Store  // with deadline and breaker
+	cache    *denycache.Store // over guarded, or nil
+	front    weir.Store       // cache or guarded
+	fallback weir.Store       // front, with the share of this node
+	calls    atomic.Int64     // of redis, in progress
 	enforcer *enforce.Enforcer
 	memory   *memstore.Store
 }
@@ -29,6 +34,31 @@ type gated struct {
 	world  *world
 	label  string
 	before bool // the gate is before the call
+}
+
+// counted checks that a node has no more calls in progress than it may.
+type counted struct {
+	weir.Store
+	node *node
+	most int64
+	over func()
+}
+
+func (s counted) begin() (end func()) {
+	if s.node.calls.Add(1) > s.most {
+		s.over()
+	}
+	return func() { s.node.calls.Add(-1) }
+}
+
+func (s counted) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
+	defer s.begin()()
+	return s.Store.Do(ctx, r)
+}
+
+func (s counted) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
+	defer s.begin()()
+	return s.Store.DoAll(ctx, rs, ds)
 }
 
 type requestID struct{}
@@ -58,7 +88,7 @@ func (s gated) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision)
 	return ok, err
 }
 
-func newNode(w *world, n *network, index, nodes, calls int, set *policy.Set) *node {
+func newNode(w *world, n *network, index, nodes, calls int, cached bool, set *policy.Set) *node {
 	must := func(err error) {
 		if err != nil {
 			panic(err)
@@ -68,14 +98,23 @@ func newNode(w *world, n *network, index, nodes, calls int, set *policy.Set) *no
 	var err error
 	x.redis, err = redisstore.New(&conn{n, index}, redisstore.Config{})
 	must(err)
-	x.guarded, err = failover.New(gated{x.redis, w, "store", false}, failover.Config{MaxCalls: calls, MaxQueue: 2 * calls})
+	shared := counted{gated{x.redis, w, "store", false}, x, int64(calls), func() {
+		n.record.violate("overload: node %d has more than %d calls in progress", index, calls)
+	}}
+	x.guarded, err = failover.New(shared, failover.Config{MaxCalls: calls, MaxQueue: 2 * calls})
 	must(err)
 	x.memory, err = memstore.New(memstore.Config{})
 	must(err)
 	local, err := failover.NewLocal(gated{x.memory, w, "local", true}, nodes)
 	must(err)
-	x.fallback = failover.WithFallback(x.guarded, local)
-	x.enforcer, err = enforce.New(x.guarded, set, enforce.Config{Options: enforce.Options{Local: local}})
+	x.front = x.guarded
+	if cached {
+		x.cache, err = denycache.New(gated{x.guarded, w, "cache", true}, denycache.Config{MaxKeys: 1 << 10})
+		must(err)
+		x.front = x.cache
+	}
+	x.fallback = failover.WithFallback(x.front, local)
+	x.enforcer, err = enforce.New(x.front, set, enforce.Config{Options: enforce.Options{Local: local}})
 	must(err)
 	return x
 }

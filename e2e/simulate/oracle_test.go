@@ -1,14 +1,12 @@
 package simulate
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/failover"
 )
 
 // claim finds the charge for a decision that a client got.
@@ -41,20 +39,23 @@ func atMost(l weir.Limit, d time.Duration) int64 {
 	return l.Capacity() * (n + 2)
 }
 
+func boundOf(l weir.Limit) func(time.Duration) int64 {
+	return func(d time.Duration) int64 { return atMost(l, d) }
+}
+
 // spend is an admission for the bounds.
 type spend struct {
 	when time.Duration
 	n    int64
 }
 
-// exceeds returns the first span in which spends are more than a limit admits, plus allowances
-// in it.
-func exceeds(l weir.Limit, all []spend, more []allowance) (from, to time.Duration, n, most int64, bad bool) {
+// exceeds returns the first span in which spends are more than a bound, plus allowances in it.
+func exceeds(bound func(time.Duration) int64, all []spend, more []allowance) (from, to time.Duration, n, most int64, bad bool) {
 	for i := range all {
 		n = 0
 		for j := i; j < len(all); j++ {
 			n += all[j].n
-			most = atMost(l, all[j].when-all[i].when)
+			most = bound(all[j].when - all[i].when)
 			if n <= most {
 				continue
 			}
@@ -79,12 +80,16 @@ func (r *recorder) checkBounds() {
 		for _, c := range r.charges {
 			before := side > 0 && c.side == 0 && c.when <= r.splits[side-1]
 			if !c.limit.IsConcurrency() && (c.side == side || before) {
-				name := c.key + " " + c.limit.String()
+				name := r.nameOf(c.key, c.limit)
 				byState[name] = append(byState[name], c)
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(byState)) {
-			r.checkState(name, side, byState[name])
+			if q := r.quotas[name]; q != nil {
+				r.checkQuota(q, side, byState[name])
+			} else {
+				r.checkState(name, side, byState[name])
+			}
 		}
 	}
 }
@@ -93,7 +98,7 @@ func (r *recorder) checkState(name string, side int, cs []*charge) {
 	l := cs[0].limit
 	more := slices.Concat(r.justified[name], r.jumps(name, l))
 	all, back := r.spends(cs)
-	if from, to, n, most, bad := exceeds(l, all, append(more, back...)); bad {
+	if from, to, n, most, bad := exceeds(boundOf(l), all, append(more, back...)); bad {
 		r.violate("bound: %s admits %d from %v to %v, want at most %d (side %d)", name, n, from, to, most, side)
 	}
 }
@@ -125,43 +130,6 @@ func (r *recorder) spends(cs []*charge) (all []spend, more []allowance) {
 	}
 	slices.Reverse(all)
 	return all, more
-}
-
-// checkLocal checks oracle 3.
-func (l *workload) checkLocal() {
-	type name struct {
-		node       int
-		key, limit string
-	}
-	all := map[name][]spend{}
-	limits := map[name]weir.Limit{}
-	for _, q := range l.done {
-		for i, d := range q.ds {
-			if d.Degraded != "local" || !d.OK || d.Granted == 0 || d.Limit.IsConcurrency() || q.kind == "policy" && !q.outcome.Passes() || q.kind != "policy" && !q.ok {
-				continue
-			}
-			key := q.policy + " of " + q.user
-			if len(q.rs) > 0 {
-				key = q.rs[i].Key
-			}
-			n := name{q.node, key, d.Limit.String()}
-			all[n] = append(all[n], spend{q.ended.Truncate(time.Microsecond), d.Granted})
-			limits[n] = d.Limit
-		}
-	}
-	names := slices.SortedFunc(maps.Keys(all), func(a, b name) int {
-		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.key, b.key), cmp.Compare(a.limit, b.limit))
-	})
-	for _, n := range names {
-		share, err := failover.Share(limits[n], len(l.nodes))
-		if err != nil {
-			l.record.violate("local: %v", err)
-			continue
-		}
-		if from, to, got, most, bad := exceeds(share, all[n], nil); bad {
-			l.record.violate("local: node %d admits %d of %s %s from %v to %v, its share %s at most %d", n.node, got, n.key, n.limit, from, to, share, most)
-		}
-	}
 }
 
 // checkOnce checks oracles 4 and 5, by the keys that one request uses.

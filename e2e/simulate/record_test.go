@@ -53,7 +53,8 @@ type charge struct {
 type recorder struct {
 	world      *world
 	clock      func() time.Time      // of the servers
-	limits     map[string]weir.Limit // by the last part of a state's name
+	limits     map[string]weir.Limit // by limitName
+	quotas     map[string]*quota     // by key
 	shards     int
 	main       *history
 	losing     *history // of the former primary, while there are two
@@ -62,10 +63,14 @@ type recorder struct {
 	charges    []*charge
 	decisions  int
 	violations []string
-	justified  map[string][]allowance // by state
-	seen       map[string][]sight     // by state
-	stepped    bool                   // the clock was set
-	setBack    bool                   // the clock was set back
+	justified  map[string][]allowance           // by state
+	seen       map[string][]sight               // by state
+	gave       map[string]map[int]time.Duration // by key and node: the last return of tokens
+	canceled   func(id string) bool             // whether the request that made a reservation was canceled
+	ctx        context.Context
+	steps      []sight // of the clock
+	stepped    bool    // the clock was set
+	setBack    bool    // the clock was set back
 }
 
 // A history has the runs that made the state of the servers, and that state.
@@ -81,9 +86,10 @@ type allowance struct {
 }
 
 func newRecorder(w *world, limits []weir.Limit, shards int) *recorder {
-	r := &recorder{world: w, limits: map[string]weir.Limit{}, shards: shards, justified: map[string][]allowance{}, seen: map[string][]sight{}}
+	r := &recorder{world: w, limits: map[string]weir.Limit{}, quotas: map[string]*quota{}, shards: shards, justified: map[string][]allowance{}, seen: map[string][]sight{},
+		gave: map[string]map[int]time.Duration{"": {-1: -time.Hour}}, ctx: context.Background()}
 	for _, l := range limits {
-		r.limits[redisstore.Outline(l, time.Now().UnixMicro()).Suffix] = l
+		r.limits[limitName(l)] = l
 	}
 	r.refNow = time.Now().UnixMicro()
 	r.main = &history{}
@@ -145,17 +151,23 @@ func (r *recorder) parse(cmd redisstore.Command) (mode int64, rs []weir.Request,
 	n := numbers(cmd.Args[0])
 	mode = n[2]
 	for n = n[3:]; len(n) >= 5; n = n[5:] {
-		name := cmd.Keys[n[0]-1]
-		from, to := strings.IndexByte(name, '{'), strings.LastIndexByte(name, '}')
-		limit, ok := r.limits[strings.TrimPrefix(name[to+1:], ":")]
-		if !ok {
-			return 0, nil, fmt.Errorf("unknown limit in %q", name)
+		key, limit, err := r.state(cmd, n[0], n[1])
+		if err != nil {
+			return 0, nil, err
 		}
-		q := weir.Request{Verb: weir.Verb(n[2]), Key: name[from+1 : to], Limit: limit, N: n[3]}
+		q := weir.Request{Verb: weir.Verb(n[2]), Key: key, Limit: limit, N: n[3]}
 		if n[4] != 0 {
 			var rest []int64
 			if err := json.Unmarshal([]byte(cmd.Args[n[4]-1]), &rest); err != nil {
 				return 0, nil, err
+			}
+			for i := 7; i < len(rest); i += 4 {
+				q.Carry = weir.Carry(rest[5])
+				_, former, err := r.state(cmd, rest[i], rest[i+1])
+				if err != nil {
+					return 0, nil, err
+				}
+				q.From = append(q.From, former)
 			}
 			if rest[4] != 0 {
 				q.ID = cmd.Args[rest[4]-1]
@@ -174,11 +186,27 @@ func (r *recorder) parse(cmd redisstore.Command) (mode int64, rs []weir.Request,
 	return mode, rs, nil
 }
 
+// state returns the key and the limit of a state, by its index in KEYS and that of its rule in
+// ARGV.
+func (r *recorder) state(cmd redisstore.Command, key, rule int64) (string, weir.Limit, error) {
+	name, stored := cmd.Keys[key-1], ""
+	if rule < 0 {
+		stored = cmd.Args[1-rule]
+	}
+	from, to := strings.IndexByte(name, '{'), strings.LastIndexByte(name, '}')
+	limit, ok := r.limits[strings.TrimPrefix(name[to+1:], ":")+"\x00"+stored]
+	if !ok {
+		return "", weir.Limit{}, fmt.Errorf("unknown limit in %q with the rule %q", name, stored)
+	}
+	return name[from+1 : to], limit, nil
+}
+
 // Modes of the script.
 const (
 	modeEach   = 0
 	modeAll    = 1
 	modeDryRun = 2
+	modeCarry  = 3
 )
 
 // ran records a run of the script.
@@ -208,7 +236,7 @@ func (r *recorder) ran(s *shard, server *redismodel.Server, node int, cmd rediss
 		}
 		x.rs, as = append(x.rs, rs[i]), append(as, a)
 	}
-	if mode == modeDryRun || mode == modeAll && !decided {
+	if mode == modeDryRun || mode == modeAll && !decided || mode == modeCarry && !decided {
 		return
 	}
 	r.decisions += len(as)
@@ -220,6 +248,9 @@ func (r *recorder) ran(s *shard, server *redismodel.Server, node int, cmd rediss
 	want := r.decide(h, x)
 	h.log = append(h.log, x)
 	for i := range as {
+		if mode == modeCarry {
+			continue
+		}
 		if got := as[i].text(&x.rs[i]); got != want[i] && !r.setBack {
 			r.violate("exact: %s on shard %d: the script decided %s, the memory store %s", show(&x.rs[i]), s.index, got, want[i])
 		}
@@ -229,7 +260,10 @@ func (r *recorder) ran(s *shard, server *redismodel.Server, node int, cmd rediss
 
 // charged records what a request changed.
 func (r *recorder) charged(x *run, node, side int, q *weir.Request, a *answer, kept bool) {
-	name := q.Key + " " + q.Limit.String()
+	name := r.nameOf(q.Key, q.Limit)
+	if side == 0 {
+		r.decided(node, x, q)
+	}
 	wrote := kept && (a.code == 1 || a.code == 4) && q.Verb != weir.Peek
 	if side == 0 {
 		r.seen[name] = append(r.seen[name], sight{x.when, x.at, wrote})
@@ -237,6 +271,12 @@ func (r *recorder) charged(x *run, node, side int, q *weir.Request, a *answer, k
 	c := &charge{key: q.Key, limit: q.Limit, verb: q.Verb, at: a.now, when: x.when, id: q.ID, ttl: q.TTL, node: node, side: side, lost: side > 0, run: x, ok: a.code == 1 || a.code == 4}
 	if !c.ok || !kept {
 		return
+	}
+	switch refund := x.mode == modeAll && (q.Verb == weir.Return || q.Verb == verbRetract); {
+	case refund || q.ID != "" && r.canceled(q.ID):
+		r.give(q.Key, -1)
+	case q.Verb >= weir.Return && q.Verb != weir.Reserve:
+		r.give(q.Key, node)
 	}
 	switch q.Verb {
 	case weir.Take, weir.TakeUpTo, weir.Charge:
@@ -263,6 +303,14 @@ func (r *recorder) decide(h *history, x *run) []string {
 		if rs[i].Verb == verbRetract {
 			rs[i].Verb, rs[i].N = weir.Cancel, 0
 		}
+	}
+	if x.mode == modeCarry {
+		// A batch that is denied keeps what precedes the decisions.
+		rs, ds = append(rs, weir.Request{Key: "denied", Limit: onceLimit, N: onceLimit.Capacity() + 1}), append(ds, weir.Decision{})
+		if _, err := h.ref.DoAll(ctx, rs, ds); err != nil {
+			r.violate("the memory store fails: %v", err)
+		}
+		return make([]string, len(x.rs))
 	}
 	if x.mode == modeAll && !slices.ContainsFunc(x.rs, func(q weir.Request) bool { return q.Verb == verbRetract }) {
 		if _, err := h.ref.DoAll(ctx, rs, ds); err != nil {
@@ -311,6 +359,7 @@ func (a *answer) text(q *weir.Request) string {
 
 // lose drops the runs that a failover lost: those on a shard whose writes had not arrived.
 func (r *recorder) lose(s *shard, owns func(slot int) bool) (runs int) {
+	r.give("", -1)
 	now := r.world.now()
 	lost := map[*run]bool{}
 	r.main.log = slices.DeleteFunc(r.main.log, func(x *run) bool {
@@ -349,6 +398,7 @@ func (r *recorder) split(s *shard, owns func(slot int) bool) (lost int) {
 
 // heal drops the history of the former primary. It returns the number of its own charges.
 func (r *recorder) heal() (lost int) {
+	r.give("", -1)
 	r.losing.ref.Close()
 	r.losing = nil
 	for _, c := range r.charges {
@@ -375,16 +425,24 @@ func (r *recorder) evict(s *shard, key string, limit weir.Limit) {
 		rs: []weir.Request{{Verb: weir.Reset, Key: key, Limit: limit}}, reset: true}
 	r.main.log = append(r.main.log, x)
 	r.decide(r.main, x)
-	name := key + " " + limit.String()
+	name := r.nameOf(key, limit)
 	r.seen[name] = append(r.seen[name], sight{x.when, -1, false})
-	r.allow(key, limit, limit.Capacity())
+	r.give("", -1)
 }
 
 // allow adds to the bound of a state from now on.
 func (r *recorder) allow(key string, limit weir.Limit, n int64) {
-	name := key + " " + limit.String()
+	name := r.nameOf(key, limit)
 	now := r.world.now()
 	r.justified[name] = append(r.justified[name], allowance{now, now, n})
+}
+
+// nameOf names a state for the bounds. All states of a quota have one name.
+func (r *recorder) nameOf(key string, limit weir.Limit) string {
+	if r.quotas[key] != nil {
+		return key
+	}
+	return key + " " + limit.String()
 }
 
 func show(q *weir.Request) string {
@@ -434,5 +492,7 @@ func dropRefund(cmd redisstore.Command) (items []string, ok bool) {
 // not of one. The decisions then differ by design, and oracle 1 ends.
 func (r *recorder) step(d time.Duration) {
 	r.stepped = true
+	r.steps = append(r.steps, sight{when: r.world.now(), clock: r.clock().UnixMicro()})
+	r.give("", -1)
 	r.setBack = r.setBack || d < 0
 }

@@ -52,7 +52,8 @@ func simulate(t *testing.T, seed uint64, bug string, keep bool) (out report) {
 		r := newRecorder(w, allLimits(), shards)
 		r.clock = func() time.Time { return time.Now().Add(c.offset) }
 		n := &network{world: w, shards: c.shards, links: map[[2]int]*link{}, bug: bug, faults: f, record: r}
-		l := &workload{world: w, faults: f, record: r, counts: map[string]int{}, think: w.between(10*time.Millisecond, 300*time.Millisecond)}
+		l := &workload{world: w, faults: f, record: r, counts: map[string]int{}, byID: map[int]*request{}, think: w.between(10*time.Millisecond, 300*time.Millisecond)}
+		r.canceled = l.canceled
 		for i := range 1 + w.rng.IntN(4) {
 			l.shared = append(l.shared, fmt.Sprintf("hot%d", i*3+w.rng.IntN(3)))
 		}
@@ -61,10 +62,17 @@ func simulate(t *testing.T, seed uint64, bug string, keep bool) (out report) {
 			calls, clients, l.think = 1+w.rng.IntN(2), 10, 25*time.Millisecond
 			f.kinds = append(f.kinds, "many requests")
 		}
+		cached := w.chance(0.6)
 		for i := range nodes {
 			n.routes, n.cut = append(n.routes, map[int]int{}), append(n.cut, false)
-			l.nodes = append(l.nodes, newNode(w, n, i, nodes, calls, set))
+			l.nodes = append(l.nodes, newNode(w, n, i, nodes, calls, cached, set))
 		}
+		keys := slices.Clone(l.shared)
+		for i := range w.rng.IntN(3) {
+			q := newQuota(w, i, nodes, l.nodes[0].front)
+			l.quotas, r.quotas[q.key], keys = append(l.quotas, q), q, append(keys, q.key)
+		}
+		w.after(100*time.Millisecond, l.changes)
 		for i := range nodes {
 			for j := range 1 + w.rng.IntN(clients) {
 				l.start(i, j)
@@ -72,7 +80,12 @@ func simulate(t *testing.T, seed uint64, bug string, keep bool) (out report) {
 		}
 		stop := w.between(time.Second, 4*time.Second)
 		w.after(f.pause, func() {
-			f.loop(n, c, l.shared, func(key string) []weir.Limit { return []weir.Limit{limitOf(key)} })
+			f.loop(n, c, keys, func(key string) []weir.Limit {
+				if q := r.quotas[key]; q != nil {
+					return q.chain
+				}
+				return []weir.Limit{limitOf(key)}
+			})
 		})
 		w.run(stop, n.send, nil)
 		f.end(n, c)
@@ -105,6 +118,11 @@ func simulate(t *testing.T, seed uint64, bug string, keep bool) (out report) {
 				if s.server.TTL(key) == -1 {
 					r.violate("%s has no TTL", key)
 				}
+			}
+		}
+		for _, x := range l.nodes {
+			if x.cache != nil {
+				l.counts["denied again from memory"] += int(x.cache.Stats().Repeated)
 			}
 		}
 		out = report{w.sum(), w.lines, r.violations, len(l.done), r.decisions, f.counts, l.counts, w.now()}
@@ -212,6 +230,7 @@ func TestPlantedBugs(t *testing.T) {
 		{"resend refund", "once: ", "a call that returns charges runs twice"},
 		{"drop refund", "all or none: ", "charges are not returned when another slot denies"},
 		{"late reply", "replies: ", "a late reply is matched with the next command"},
+		{"forget usage", "exact: ", "a server ignores the former limits of a key"},
 		{"two primaries", "exact: ", "nodes continue with the former primary after a partition"},
 	} {
 		found := false

@@ -34,6 +34,12 @@ func allLimits() []weir.Limit {
 	for _, p := range policyLimits {
 		ls = append(ls, p...)
 	}
+	for _, c := range chains {
+		ls = append(ls, c...)
+		for _, l := range c {
+			ls = append(ls, l.Named("quota"))
+		}
+	}
 	return ls
 }
 
@@ -59,7 +65,9 @@ type workload struct {
 	faults    *faults
 	record    *recorder
 	shared    []string // keys
+	quotas    []*quota
 	done      []*request
+	byID      map[int]*request
 	last      int
 	stopped   bool
 	think     time.Duration
@@ -99,6 +107,7 @@ func (l *workload) next(node, client int) {
 		})
 	}
 	run := l.choose(q)
+	l.byID[q.id] = q
 	l.open++
 	go func() {
 		run(ctx)
@@ -120,6 +129,9 @@ func (l *workload) choose(q *request) func(context.Context) {
 		return weir.Request{Key: fmt.Sprintf("once%d.%d", q.id, i), Limit: onceLimit, N: 1 + w.rng.Int64N(3)}
 	}
 	shared := func() weir.Request {
+		if len(l.quotas) > 0 && w.chance(0.4) {
+			return pick(w, l.quotas).request(q.node, 1+w.rng.Int64N(2))
+		}
 		key := pick(w, l.shared)
 		r := weir.Request{Key: key, Limit: limitOf(key), N: 1 + w.rng.Int64N(2)}
 		if r.Limit.IsConcurrency() {
@@ -152,6 +164,9 @@ func (l *workload) choose(q *request) func(context.Context) {
 		} else if w.chance(0.1) && !r.Limit.IsConcurrency() {
 			r.Verb = pick(w, []weir.Verb{weir.Peek, weir.TakeUpTo})
 		}
+		if l.record.quotas[r.Key] != nil {
+			return l.single(q, x.front, r)
+		}
 		return l.single(q, x.fallback, r)
 	case p < 0.85:
 		q.kind = "batch"
@@ -163,7 +178,7 @@ func (l *workload) choose(q *request) func(context.Context) {
 			}
 		}
 		q.ds = make([]weir.Decision, len(q.rs))
-		return func(ctx context.Context) { q.ok, q.err = x.guarded.DoAll(ctx, q.rs, q.ds) }
+		return func(ctx context.Context) { q.ok, q.err = x.front.DoAll(ctx, q.rs, q.ds) }
 	default:
 		q.kind = "reserve"
 		r := shared()
@@ -191,7 +206,7 @@ func (l *workload) single(q *request, store weir.Store, r weir.Request) func(con
 func (l *workload) reserve(ctx context.Context, q *request, x *node, r, settle weir.Request, hold time.Duration, abandon bool) {
 	ask := func(r weir.Request) (d weir.Decision, err error) {
 		for range 3 {
-			if d, err = x.guarded.Do(ctx, r); err == nil || !errors.Is(err, weir.ErrUnavailable) || ctx.Err() != nil {
+			if d, err = x.front.Do(ctx, r); err == nil || !errors.Is(err, weir.ErrUnavailable) || ctx.Err() != nil {
 				return d, err
 			}
 			<-time.After(time.Duration(7+q.id%13) * time.Millisecond)
@@ -205,8 +220,16 @@ func (l *workload) reserve(ctx context.Context, q *request, x *node, r, settle w
 		return
 	}
 	<-time.After(hold)
-	l.world.pass(q.id, "settle", nil)
+	reserved, old := l.world.now()-hold, false
+	l.world.pass(q.id, "settle", func() {
+		if quota := l.record.quotas[r.Key]; quota != nil {
+			now := quota.request(q.node, settle.N)
+			settle.Limit, settle.From = now.Limit, now.From
+			old = quota.current[q.node] < len(quota.versions)-1
+		}
+	})
 	_, q.settle = ask(settle)
+	l.world.pass(q.id, "settled", func() { l.settled(q, settle, reserved, old, q.settle) })
 }
 
 // finished checks what can be checked when a request ends.
@@ -237,6 +260,12 @@ func (l *workload) finished(q *request) {
 		what = strings.TrimSuffix("denied, "+string(degraded), ", ")
 	}
 	l.counts[what]++
+	if took := q.ended - q.begun; q.kind != "reserve" && took > longest {
+		l.record.violate("overload: request %d of node %d took %v, want at most %v", q.id, q.node, took, longest)
+	}
+	if what == "denied" && len(q.rs) == 1 && !q.canceled {
+		l.checkDenied(q)
+	}
 	w.logf("request %d node %d %s %s%s: %s %v", q.id, q.node, q.kind, q.policy, keysOf(q), what, q.err)
 	for i, d := range q.ds {
 		w.logf("  %d %s at %d", i, decisionText(d), d.At.UnixMicro())
@@ -255,6 +284,13 @@ func (l *workload) finished(q *request) {
 			l.record.claim(q, d)
 		}
 	}
+}
+
+// canceled reports whether the request that made a reservation was canceled.
+func (l *workload) canceled(id string) bool {
+	var n int
+	fmt.Sscanf(strings.TrimLeft(id, "idslot"), "%d", &n)
+	return l.byID[n] != nil && l.byID[n].canceled
 }
 
 func keysOf(q *request) string {

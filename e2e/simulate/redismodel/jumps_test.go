@@ -51,6 +51,21 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
+// TestClockJumpsUnused lets the clock of the server jump forward and back, and takes tokens only
+// while it is back. Redis deletes a key whose TTL has passed at the forward instant, so each
+// jump gives a full bucket.
+func TestClockJumpsUnused(t *testing.T) {
+	l := weir.MustLimit("1/m burst 10")
+	j := newJumper(t, false)
+	for i := range 5 {
+		at := time.Duration(i) * time.Millisecond
+		if got := j.take(at, weir.TakeUpTo, l, 10).Granted; got != 10 {
+			t.Errorf("take %d: got %d tokens, want 10", i, got)
+		}
+		j.take(at+10*time.Hour, weir.Peek, l, 1)
+	}
+}
+
 // TestClockOffset has two clients whose clocks differ by a constant offset, and which take
 // turns. A key gets the tokens of the elapsed time and one burst for the offset, and not many
 // fewer: a window may end a turn later.
