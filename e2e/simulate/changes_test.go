@@ -38,6 +38,7 @@ type asked struct {
 	when    time.Duration
 	version int
 	level   int // of the limit in the chain
+	side    int
 }
 
 func newQuota(w *world, i, nodes int, store weir.Store) *quota {
@@ -166,7 +167,7 @@ func (l *workload) changes() {
 
 // decided records a decision of a quota, with the version of the request: the last one of the
 // node that is the same request.
-func (r *recorder) decided(node int, x *run, ask *weir.Request) {
+func (r *recorder) decided(node, side int, x *run, ask *weir.Request) {
 	q := r.quotas[ask.Key]
 	if q == nil {
 		return
@@ -183,7 +184,7 @@ func (r *recorder) decided(node int, x *run, ask *weir.Request) {
 	if len(q.asked) == 0 || q.asked[len(q.asked)-1].version != version {
 		r.give(ask.Key, -1)
 	}
-	q.asked = append(q.asked, asked{x.when, version, q.level(ask.Limit)})
+	q.asked = append(q.asked, asked{x.when, version, q.level(ask.Limit), side})
 }
 
 // checkQuota checks oracle 2 for a limit that changed, by its charges. In every span the highest
@@ -191,9 +192,10 @@ func (r *recorder) decided(node int, x *run, ask *weir.Request) {
 // bounded by the limit that they name.
 func (r *recorder) checkQuota(q *quota, side int, cs []*charge) {
 	highest := q.chain[len(q.chain)-1]
-	more := slices.Concat(r.justified[q.key], r.jumps(q.key, highest))
+	more := slices.Concat(r.justified[q.key], r.jumps(q.key, highest, side))
+	all := slices.DeleteFunc(slices.Clone(q.asked), func(a asked) bool { return !r.on(side, a.side, a.when) })
 	if q.named {
-		r.checkChain(q, side, cs, more)
+		r.checkChain(q, all, side, cs, more)
 		return
 	}
 	// What comes under a former limit after the first request under a newer one is late: it has
@@ -205,8 +207,8 @@ func (r *recorder) checkQuota(q *quota, side int, cs []*charge) {
 	late := map[int][]*charge{}
 	stray := map[int]bool{}
 	for _, c := range cs {
-		for ; at < len(q.asked) && q.asked[at].when <= c.when; at++ {
-			a := q.asked[at]
+		for ; at < len(all) && all[at].when <= c.when; at++ {
+			a := all[at]
 			if a.version > latest {
 				if latest = a.version; stray[a.level] || q.reserved(cs, a.when) {
 					more = append(more, allowance{a.when, a.when, q.chain[a.level].Capacity()})
@@ -221,7 +223,7 @@ func (r *recorder) checkQuota(q *quota, side int, cs []*charge) {
 			in = append(in, c)
 		}
 	}
-	r.checkChain(q, side, in, more)
+	r.checkChain(q, all, side, in, more)
 	for level, cs := range late {
 		all, back := r.spends(cs)
 		if from, to, n, most, bad := exceeds(boundOf(q.chain[level]), all, append(slices.Clone(more), back...)); bad {
@@ -231,18 +233,18 @@ func (r *recorder) checkQuota(q *quota, side int, cs []*charge) {
 }
 
 // checkChain checks charges whose limits changed without a loss.
-func (r *recorder) checkChain(q *quota, side int, cs []*charge, more []allowance) {
+func (r *recorder) checkChain(q *quota, log []asked, side int, cs []*charge, more []allowance) {
 	all, back := r.spends(cs)
 	more = append(slices.Clone(more), back...)
 	for i := range all {
 		n, level, at := int64(0), 0, 0
-		for at < len(q.asked) && q.asked[at].when < all[i].when {
+		for at < len(log) && log[at].when < all[i].when {
 			at++
 		}
 		for j := i; j < len(all); j++ {
 			n += all[j].n
-			for ; at < len(q.asked) && q.asked[at].when <= all[j].when; at++ {
-				level = max(level, q.asked[at].level)
+			for ; at < len(log) && log[at].when <= all[j].when; at++ {
+				level = max(level, log[at].level)
 			}
 			most := atMost(q.chain[level], all[j].when-all[i].when)
 			if n <= most {

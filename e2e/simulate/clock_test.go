@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"slices"
 	"time"
 
 	"github.com/floodweir/weir"
@@ -12,6 +13,7 @@ type sight struct {
 	when  time.Duration
 	clock int64
 	wrote bool
+	side  int
 }
 
 // A view is the clock of the servers as one state saw it.
@@ -33,9 +35,9 @@ type view struct {
 //     it give at most one capacity each.
 //   - While the clock is ahead, Redis deletes a state whose TTL has passed. It is new when the
 //     clock is back.
-func (r *recorder) jumps(name string, l weir.Limit) (more []allowance) {
+func (r *recorder) jumps(name string, l weir.Limit, side int) (more []allowance) {
 	v := view{refill: refillOf(l).Microseconds()}
-	all := r.seen[name]
+	all := slices.DeleteFunc(slices.Clone(r.seen[name]), func(s sight) bool { return !r.on(side, s.side, s.when) })
 	for i, x := range all {
 		if x.clock < 0 {
 			v.last, v.reached, v.behind = 0, 0, false // evicted

@@ -78,8 +78,7 @@ func (r *recorder) checkBounds() {
 	for side := range len(r.splits) + 1 {
 		byState := map[string][]*charge{}
 		for _, c := range r.charges {
-			before := side > 0 && c.side == 0 && c.when <= r.splits[side-1]
-			if !c.limit.IsConcurrency() && (c.side == side || before) {
+			if !c.limit.IsConcurrency() && r.on(side, c.side, c.when) {
 				name := r.nameOf(c.key, c.limit)
 				byState[name] = append(byState[name], c)
 			}
@@ -94,9 +93,15 @@ func (r *recorder) checkBounds() {
 	}
 }
 
+// on reports whether what happened on one side of a split, or before it, is in the history of a
+// side.
+func (r *recorder) on(side, of int, when time.Duration) bool {
+	return of == side || side > 0 && of == 0 && when <= r.splits[side-1]
+}
+
 func (r *recorder) checkState(name string, side int, cs []*charge) {
 	l := cs[0].limit
-	more := slices.Concat(r.justified[name], r.jumps(name, l))
+	more := slices.Concat(r.justified[name], r.jumps(name, l, side))
 	all, back := r.spends(cs)
 	if from, to, n, most, bad := exceeds(boundOf(l), all, append(more, back...)); bad {
 		r.violate("bound: %s admits %d from %v to %v, want at most %d (side %d)", name, n, from, to, most, side)
