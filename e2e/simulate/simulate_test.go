@@ -49,7 +49,8 @@ func simulate(t *testing.T, seed uint64, bug string, keep bool) (out report) {
 		shards := pick(w, []int{1, 1, 3})
 		c := newCluster(w, vm, shards)
 		f := newFaults(w)
-		r := newRecorder(w, allLimits(), shards)
+		set := policies(w)
+		r := newRecorder(w, allLimits(set), shards)
 		r.clock = func() time.Time { return time.Now().Add(c.offset) }
 		n := &network{world: w, shards: c.shards, links: map[[2]int]*link{}, bug: bug, faults: f, record: r}
 		l := &workload{world: w, faults: f, record: r, counts: map[string]int{}, byID: map[int]*request{}, think: w.between(10*time.Millisecond, 300*time.Millisecond)}
@@ -57,7 +58,7 @@ func simulate(t *testing.T, seed uint64, bug string, keep bool) (out report) {
 		for i := range 1 + w.rng.IntN(4) {
 			l.shared = append(l.shared, fmt.Sprintf("hot%d", i*3+w.rng.IntN(3)))
 		}
-		set, nodes, calls, clients := policies(w), 1+w.rng.IntN(3), 64, 6
+		nodes, calls, clients := 1+w.rng.IntN(3), 64, 6
 		if w.chance(0.15) { // more requests than a node may have in progress
 			calls, clients, l.think = 1+w.rng.IntN(2), 10, 25*time.Millisecond
 			f.kinds = append(f.kinds, "many requests")

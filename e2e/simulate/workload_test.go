@@ -9,6 +9,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/policy"
 )
 
 // The limits of shared keys, one for each, and those of the policies.
@@ -29,10 +30,10 @@ func limitsOf(texts ...string) (ls []weir.Limit) {
 	return ls
 }
 
-func allLimits() []weir.Limit {
+func allLimits(set *policy.Set) []weir.Limit {
 	ls := append(append([]weir.Limit{}, sharedLimits...), onceLimit)
-	for _, p := range policyLimits {
-		ls = append(ls, p...)
+	for _, p := range set.Policies() {
+		ls = append(ls, p.Config().Limits...) // they have names
 	}
 	for _, c := range chains {
 		ls = append(ls, c...)
