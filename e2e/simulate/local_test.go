@@ -99,13 +99,13 @@ func (l *workload) checkDenied(q *request) {
 	ask.Verb = weir.Peek
 	p := r.peek(ask)
 	now := r.clock().UnixMicro()
-	due, told := now, d.At.UnixMicro()+d.RetryAfter.Microseconds()
+	due, reported := now, d.At.UnixMicro()+d.RetryAfter.Microseconds()
 	if !p.OK {
 		due += p.RetryAfter.Microseconds()
 	}
 	l.counts["denials compared with the store"]++
-	if told > due {
-		r.violate("denied: request %d of node %d for %d of %s may come in %d µs, and was told %d", q.id, q.node, ask.N, ask.Key, due-now, told-now)
+	if reported > due {
+		r.violate("denied: request %d of node %d for %d of %s: got a RetryAfter of %d µs, want at most %d", q.id, q.node, ask.N, ask.Key, reported-now, due-now)
 	}
 }
 
