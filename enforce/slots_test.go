@@ -97,7 +97,7 @@ func TestSlotWhileRenewed(t *testing.T) {
 // TestSlotsOfSlowStore checks that many requests that end while the store is slow return all
 // their slots, and that each of them waits for one call at most. A renewal takes as long.
 func TestSlotsOfSlowStore(t *testing.T) {
-	for _, since := range []time.Duration{100 * time.Millisecond, 5 * time.Second} { // a renewal began
+	for _, since := range []time.Duration{5 * time.Second, 100 * time.Millisecond} { // a renewal began
 		bubble(t, func(t *testing.T, store *memstore.Store) { slotsOfSlowStore(t, store, since) })
 	}
 }
@@ -120,8 +120,9 @@ func slotsOfSlowStore(t *testing.T, store *memstore.Store, since time.Duration) 
 	for i := range admissions {
 		enter(t, e, &admissions[i])
 	}
+	after(10*time.Minute - time.Second)
 	slow.Store(true)
-	after(10*time.Minute + since)
+	after(time.Second + since)
 	var wg sync.WaitGroup
 	for i := range admissions {
 		wg.Go(func() {
