@@ -16,12 +16,14 @@ import (
 	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/rls"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
@@ -234,5 +236,42 @@ func TestMessageBounds(t *testing.T) {
 	}
 	if _, err := client.ShouldRateLimit(t.Context(), parseRequest(t, "d", "user=a")); err != nil {
 		t.Errorf("the connection is gone: %v", err)
+	}
+}
+
+// TestRetryAfter checks when a client may retry: after a denial by the fields of the response,
+// which has no trailer, and after an overload by the trailer. Both are rounded up to seconds.
+func TestRetryAfter(t *testing.T) {
+	failing := func(err error) rls.Config {
+		return rls.Config{Store: fake{doAll: func(context.Context, []weir.Request, []weir.Decision) (bool, error) { return false, err }}}
+	}
+	for _, test := range []struct {
+		name    string
+		c       rls.Config
+		code    codes.Code
+		trailer string
+		reset   string // RateLimit-Reset
+	}{
+		{"a denial", rls.Config{ResponseHeaders: true}, codes.OK, "", "1800"}, // midday() is half past
+		{"an overload", failing(&weir.OverloadError{Reason: "busy", RetryAfter: 2500 * time.Millisecond}), codes.Unavailable, "3", ""},
+		{"an overload for less than a second", failing(&weir.OverloadError{Reason: "busy", RetryAfter: time.Millisecond}), codes.Unavailable, "1", ""},
+		{"a store that is down", failing(weir.ErrUnavailable), codes.Unavailable, "", ""},
+	} {
+		_, addr := serve(t, newServer(t, test.c), rls.ServerConfig{})
+		conn := dial(t, addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		var trailer metadata.MD
+		response, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), parseRequest(t, "d", "user=a hits=101"), grpc.Trailer(&trailer))
+		if status.Code(err) != test.code || strings.Join(trailer.Get("retry-after"), ",") != test.trailer {
+			t.Errorf("%s: %v, trailer %v, want %s and retry-after %q", test.name, err, trailer, test.code, test.trailer)
+		}
+		var reset string
+		for _, h := range response.GetResponseHeadersToAdd() {
+			if h.Key == "RateLimit-Reset" {
+				reset = h.Value
+			}
+		}
+		if reset != test.reset || err == nil && response.OverallCode != pb.RateLimitResponse_OVER_LIMIT {
+			t.Errorf("%s: %v, want RateLimit-Reset %q", test.name, response, test.reset)
+		}
 	}
 }
