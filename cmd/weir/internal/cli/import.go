@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/floodweir/weir/cmd/weir/internal/importer"
+	"github.com/floodweir/weir/cmd/weir/internal/nginxconf"
 )
 
 // exitListed is the exit code of an import that left something out.
@@ -27,9 +28,10 @@ func (w *app) importer() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	var to string
+	var roots []string
 	c.PersistentFlags().StringVarP(&to, "output", "o", "", "write the policy file to `FILE`")
-	add := func(use, short string, args cobra.PositionalArgs, read func(args []string) (*importer.Result, error)) {
-		c.AddCommand(&cobra.Command{
+	add := func(use, short string, args cobra.PositionalArgs, read func(args []string) (*importer.Result, error)) *cobra.Command {
+		sub := &cobra.Command{
 			Use: use, Short: short, Args: usage(args),
 			RunE: func(_ *cobra.Command, args []string) error {
 				r, err := read(args)
@@ -38,11 +40,18 @@ func (w *app) importer() *cobra.Command {
 				}
 				return w.imported(r, to)
 			},
-		})
+		}
+		c.AddCommand(sub)
+		return sub
 	}
 	add("nginx NGINX.CONF", "Convert limit_req and limit_conn of an nginx.conf and its includes", cobra.ExactArgs(1), func(args []string) (*importer.Result, error) {
-		return importer.Nginx(args[0], importer.Files{})
-	})
+		for _, r := range roots {
+			if err := nginxconf.CheckRoot(r); err != nil {
+				return nil, &exit{exitUsage, fmt.Errorf("import: --%w", err)}
+			}
+		}
+		return importer.Nginx(args[0], importer.Files{Roots: roots})
+	}).Flags().StringArrayVar(&roots, "root", nil, "find files of absolute includes below `DIR`, or those below PREFIX in PREFIX=DIR; may be repeated")
 	add("envoy PATH...", "Convert files or directories of envoyproxy/ratelimit", cobra.MinimumNArgs(1), func(args []string) (*importer.Result, error) {
 		return importer.Envoy(args...)
 	})
@@ -62,6 +71,10 @@ func (w *app) importer() *cobra.Command {
 
 // broken prints the errors of an input that cannot be imported.
 func broken(stderr io.Writer, err error) error {
+	var wrong *exit
+	if errors.As(err, &wrong) {
+		return err
+	}
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		return &exit{exitUsage, fmt.Errorf("import: %w", err)}

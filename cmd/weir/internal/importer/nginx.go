@@ -3,6 +3,7 @@ package importer
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,7 +29,14 @@ func Nginx(name string, files Files) (*Result, error) {
 		groups: map[string]*group{}, zones: map[string]*shared{}, remarks: map[string]bool{},
 	}
 	root, err := nginxconf.Read(name, files, func(d *nginxconf.Directive, err error) {
-		n.list(of(d), d.String(), "cannot be read, so its content is missing here: %v", err)
+		hint, missing := "", errors.Is(err, os.ErrNotExist)
+		if missing && slices.Contains(withoutLimits, filepath.Base(d.Args[0])) {
+			return
+		}
+		if missing && files.Roots == nil && filepath.IsAbs(d.Args[0]) {
+			hint = "; --root names the directory of a copied configuration"
+		}
+		n.list(of(d), d.String(), "cannot be read, so its content is missing here: %s%s", strings.TrimSuffix(err.Error(), ": "+os.ErrNotExist.Error()), hint)
 	})
 	if err == nil {
 		n.http, err = nginxconf.Limits(root)
@@ -43,6 +51,9 @@ func Nginx(name string, files Files) (*Result, error) {
 	n.write()
 	return n.result(), nil
 }
+
+// withoutLimits lists files of nginx's packages that have no limits and no locations.
+var withoutLimits = []string{"mime.types", "fastcgi_params", "fastcgi.conf", "scgi_params", "uwsgi_params", "proxy_params"}
 
 // of returns the position of a directive; none if it is nil.
 func of(d *nginxconf.Directive) place {

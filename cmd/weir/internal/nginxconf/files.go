@@ -15,6 +15,35 @@ type Files struct {
 	Read func(name string) ([]byte, error)
 	// Glob returns the files that match a pattern, in order.
 	Glob func(pattern string) ([]string, error)
+	// Roots says where the files of an absolute path are: DIR is the root directory of a
+	// copied machine, and PREFIX=DIR a copy of the directory PREFIX, such as
+	// /etc/nginx=conf. The longest PREFIX counts.
+	Roots []string
+}
+
+// CheckRoot returns an error if r is not a value of Files.Roots.
+func CheckRoot(r string) error {
+	prefix, dir, found := strings.Cut(r, "=")
+	if r == "" || found && (!strings.HasPrefix(prefix, "/") || dir == "") {
+		return fmt.Errorf("root %q: want DIR, or PREFIX=DIR such as /etc/nginx=conf", r)
+	}
+	return nil
+}
+
+// locate returns where the file or pattern of an absolute path is.
+func (f *Files) locate(path string) string {
+	found, longest := path, -1
+	for _, r := range f.Roots {
+		prefix, dir, ok := strings.Cut(r, "=")
+		if !ok {
+			prefix, dir = "", r
+		}
+		prefix = strings.TrimRight(prefix, "/")
+		if rest, ok := strings.CutPrefix(path, prefix); ok && strings.HasPrefix(rest, "/") && len(prefix) > longest {
+			found, longest = filepath.Join(dir, rest), len(prefix)
+		}
+	}
+	return found
 }
 
 // Bounds of what is read.
@@ -43,7 +72,8 @@ func readFile(name string) ([]byte, error) {
 
 // Read reads a file and its includes, relative to its directory, as nginx does. The
 // directives of an include replace it. absent, if not nil, is called for each file that
-// cannot be read, with the include that names it.
+// cannot be read, and for a pattern that matches no file, with the include that names it.
+// Such an error wraps os.ErrNotExist if there is no file.
 func Read(name string, files Files, absent func(include *Directive, err error)) ([]*Directive, error) {
 	if files.Read == nil {
 		files.Read = readFile
@@ -91,13 +121,18 @@ func (r *reader) include(d *Directive, depth int) (all []*Directive, err error) 
 		return nil, &Error{d.File, d.Line, fmt.Sprintf("include: want at most %d files that include each other", maxIncludes)}
 	}
 	pattern := d.Args[0]
-	if !filepath.IsAbs(pattern) {
+	if filepath.IsAbs(pattern) {
+		pattern = r.files.locate(pattern)
+	} else {
 		pattern = filepath.Join(r.dir, pattern)
 	}
 	names := []string{pattern}
 	if strings.ContainsAny(pattern, "*?[") {
 		if names, err = r.files.Glob(pattern); err != nil {
 			return nil, &Error{d.File, d.Line, fmt.Sprintf("include %s: %v", short(d.Args[0]), err)}
+		}
+		if len(names) == 0 {
+			r.absent(d, fmt.Errorf("no file matches %s: %w", pattern, os.ErrNotExist))
 		}
 	}
 	for _, name := range names {

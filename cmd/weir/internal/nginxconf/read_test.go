@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -122,7 +123,7 @@ func TestReadIncludes(t *testing.T) {
 	if want := `1 ["a"]; 1 ["one"]; 2 ["x"]; 1 ["two"]; 5 ["b"] {2 ["x"]}`; err != nil || shown(root) != want {
 		t.Errorf("%s, %v, want %s", shown(root), err, want)
 	}
-	if want := "[/etc/nginx.conf:3: include gone: open /etc/gone: file does not exist]"; fmt.Sprint(gone) != want {
+	if want := "[/etc/nginx.conf:3: include gone: open /etc/gone: file does not exist /etc/nginx.conf:4: include /etc/none-*: no file matches /etc/none-*: file does not exist]"; fmt.Sprint(gone) != want {
 		t.Errorf("absent are %v, want %s", gone, want)
 	}
 	for name, want := range map[string]string{
@@ -158,5 +159,47 @@ func TestReadBounds(t *testing.T) {
 	text = []byte("include *;" + strings.Repeat(" ", 4<<20))
 	if _, err := nginxconf.Read("nginx.conf", large, nil); err == nil || !strings.Contains(err.Error(), "want at most 67108864 bytes in all files") {
 		t.Errorf("%v, want a bound of all bytes", err)
+	}
+}
+
+// TestRoots checks that absolute includes are found in the directory of a copy, and that a
+// pattern without a file is reported.
+func TestRoots(t *testing.T) {
+	texts := map[string]string{
+		"/b/nginx.conf":          "include /etc/nginx/conf.d/*.conf; include /etc/nginx/one; include /opt/two; include three; include /x*;",
+		"/copy/conf.d/a.conf":    "a;",
+		"/copy/one":              "one;",
+		"/all/opt/two":           "two;",
+		"/b/three":               "three;",
+		"/all/etc/nginx/one":     "wrong;",
+		"/copyright/conf.d/none": "wrong;",
+	}
+	in := files(texts)
+	in.Roots = []string{"/all", "/etc/nginx/=/copy"}
+	var got, absent []string
+	root, err := nginxconf.Read("/b/nginx.conf", in, func(d *nginxconf.Directive, err error) {
+		absent = append(absent, fmt.Sprintf("%s: %v %v", d, err, errors.Is(err, os.ErrNotExist)))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range root {
+		got = append(got, d.Name)
+	}
+	if want := []string{"a", "one", "two", "three"}; !slices.Equal(got, want) {
+		t.Errorf("directives %q, want %q", got, want)
+	}
+	if want := []string{"include /x*: no file matches /all/x*: file does not exist true"}; !slices.Equal(absent, want) {
+		t.Errorf("absent %q, want %q", absent, want)
+	}
+	for _, bad := range []string{"", "etc=conf", "/etc="} {
+		if nginxconf.CheckRoot(bad) == nil {
+			t.Errorf("CheckRoot(%q) = nil, want an error", bad)
+		}
+	}
+	for _, good := range []string{"conf", "/", "/etc/nginx=conf"} {
+		if err := nginxconf.CheckRoot(good); err != nil {
+			t.Error(err)
+		}
 	}
 }
