@@ -18,7 +18,10 @@ func condition(l *nginxconf.Location) string {
 		}
 		own = "request.path == " + cel(path)
 	case l.Kind == nginxconf.Expr:
-		own = "request.path.matches(" + cel("(?i)"+l.Pattern) + ")"
+		var ok bool
+		if own, ok = textConditions(l.Pattern); !ok {
+			own = "request.path.matches(" + cel("(?i)"+l.Pattern) + ")"
+		}
 	case strings.HasSuffix(path, "/"):
 		own = `(request.path + "/").startsWith(` + cel(path) + ")"
 	default:
@@ -42,7 +45,28 @@ func condition(l *nginxconf.Location) string {
 	return all(parts)
 }
 
-// pathPattern returns a location as a pattern of match.paths, if it has one.
+// pathPatterns returns a location as patterns of match.paths, if it has them.
+func pathPatterns(l *nginxconf.Location) (patterns []string, ok bool) {
+	if l.Kind != nginxconf.Expr {
+		p, ok := pathPattern(l)
+		return []string{p}, ok
+	}
+	all, ok := alternatives(l.Pattern)
+	if !ok || narrowed(l) {
+		return nil, false
+	}
+	for i := range all {
+		p, ok := all[i].pathPattern()
+		if !ok {
+			return nil, false
+		}
+		patterns = append(patterns, p)
+	}
+	return patterns, len(patterns) > 0
+}
+
+// pathPattern returns a location that is no regular expression as a pattern of match.paths,
+// if it has one.
 func pathPattern(l *nginxconf.Location) (string, bool) {
 	if strings.ContainsAny(l.Pattern, "%;?#\\*{}") || !strings.HasPrefix(l.Pattern, "/") || narrowed(l) {
 		return "", false

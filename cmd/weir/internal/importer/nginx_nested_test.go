@@ -59,3 +59,47 @@ server {
 		t.Log(string(result.Text))
 	}
 }
+
+// TestNginxExpressions checks that the usual lists of regular expressions become policies
+// within the bounds of an expression.
+func TestNginxExpressions(t *testing.T) {
+	result, err := nginx(`
+limit_req_zone $binary_remote_addr zone=z1:1m rate=1r/s; limit_req_zone $binary_remote_addr zone=z2:1m rate=2r/s;
+limit_req_zone $binary_remote_addr zone=z3:1m rate=3r/s; limit_req_zone $binary_remote_addr zone=z4:1m rate=4r/s;
+limit_req_zone $binary_remote_addr zone=z5:1m rate=5r/s; limit_req_zone $binary_remote_addr zone=z6:1m rate=6r/s;
+server {
+	limit_req zone=z1;
+	location ~* \.(js|css|png|jpg|jpeg|gif|ico|svg|woff|woff2|ttf|eot|otf|mp4|webm|webp|avif|map|txt|xml|json|pdf|zip|gz)$ { limit_req zone=z2; }
+	location ~* /(?:uploads|files)/.*\.php$ { limit_req zone=z3; }
+	location ~* \.(engine|inc|install|make|module|profile|sh|sql|theme|twig|tpl|yml)(~|\.sw[op]|\.bak|\.save)?$ { limit_req zone=z4; }
+	location ~ ^/wp-json/wp/v[0-9]+/users { limit_req zone=z5; }
+	location ~ \.php(/|$) { limit_req zone=z6; }
+}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.Listed) > 0 {
+		t.Errorf("listed %v, want none", result.Listed)
+	}
+	set := accepted(t, result)
+	for path, want := range map[string]int{
+		"/":                      1,
+		"/js":                    1,
+		"/a/x.JPEG":              2,
+		"/uploads/x.php.css":     2,
+		"/uploads/x.php":         3,
+		"/uploads.php":           6,
+		"/x.module.swp":          4,
+		"/x.modules":             1,
+		"/wp-json/wp/v2/users/7": 5,
+		"/wp-json/wp/vx/users":   1,
+		"/index.php":             6,
+		"/index.php/x":           6,
+		"/index.phpx":            1,
+	} {
+		got := fmt.Sprint(limitsOf(set, request{method: "GET", host: "x", path: path, ip: "192.0.2.1"}))
+		if rate := fmt.Sprintf("[z%d: %d/s leaky_bucket burst 0 nginx]", want, want); got != rate {
+			t.Errorf("%s falls under %s, want %s", path, got, rate)
+		}
+	}
+}

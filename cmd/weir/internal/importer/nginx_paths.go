@@ -104,8 +104,12 @@ func (n *nginx) paths(s *nginxconf.Server, g *group, d *draft) cond {
 			return cond{always: true}
 		}
 		texts = append(texts, text)
-		if p, ok := pathPattern(t.Location); ok && c.plain != nil {
-			c.plain = append(c.plain, p)
+		if p, ok := pathPatterns(t.Location); ok && c.plain != nil {
+			for _, one := range p {
+				if !slices.Contains(c.plain, one) {
+					c.plain = append(c.plain, one)
+				}
+			}
 		} else {
 			c.plain = nil
 		}
