@@ -27,6 +27,9 @@ type Directive struct {
 	Fallback, Degrade, OnError     Value
 	Errors                         Value // store or all: the errors that OnError handles
 
+	// Off exempts a method from the directive of its type. All other fields are zero.
+	Off bool
+
 	Limits  []weir.Limit  // of limit, period and algorithm; nil if all are absent
 	MaxWait time.Duration // of wait
 	Keys    []Value       // the expressions of key
@@ -81,10 +84,16 @@ const oldPeriod = "interval"
 
 const fields = "name, key, limit, period, algorithm, cost, wait, message, fallback, degrade, onerror or errors"
 
+// off is the text of a directive that exempts a method.
+const off = "off"
+
 // Parse reads the text after //weir:limit: fields such as limit=10, separated by
-// spaces. A value with spaces is in double quotes. An error is an *Error.
+// spaces, or off. A value with spaces is in double quotes. An error is an *Error.
 func Parse(text string) (*Directive, error) {
-	d := &Directive{}
+	d := &Directive{Off: strings.TrimSpace(text) == off}
+	if d.Off {
+		return d, nil
+	}
 	for at := 0; ; {
 		at += len(text[at:]) - len(strings.TrimLeft(text[at:], " \t\r"))
 		if at == len(text) {

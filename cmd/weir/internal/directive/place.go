@@ -74,7 +74,7 @@ func (f *finder) file(file *ast.File) {
 			f.faultf(c.Slash, "%q is no directive: want %s at the beginning of the comment, without a space and in lower case", first(c.Text), Prefix)
 			continue
 		}
-		f.faultf(c.Slash, "%s: want it in the doc comment of a function, a method, an interface or a method of one; it stands %s", Prefix, where(file, c))
+		f.faultf(c.Slash, "%s: want it in the doc comment of a function, a method, a type or a method of an interface; it stands %s", Prefix, where(file, c))
 	}
 }
 
@@ -118,7 +118,7 @@ func declared(decl *ast.GenDecl) string {
 			if _, ok := spec.Type.(*ast.InterfaceType); ok {
 				return "something of interface " + spec.Name.Name + " that is no method"
 			}
-			return "type " + spec.Name.Name + ", which is no interface"
+			return "something of type " + spec.Name.Name + " that is no method"
 		}
 		return "types"
 	case token.CONST:
@@ -172,35 +172,49 @@ func (f *finder) directive(doc *ast.CommentGroup, used map[*ast.Comment]bool) (*
 
 func (f *finder) function(decl *ast.FuncDecl, used map[*ast.Comment]bool) {
 	d, pos := f.directive(decl.Doc, used)
-	if d == nil {
-		return
-	}
 	fn, ok := f.info.Defs[decl.Name].(*types.Func)
-	if !ok {
+	if ok && pos.IsValid() {
+		f.own[fn] = true
+	}
+	switch {
+	case d == nil:
+		return
+	case !ok:
 		if decl.Recv == nil && decl.Name.Name == "init" {
 			f.faultf(pos, "function init: want a function that is called by others; Go calls init itself")
 			return
 		}
 		f.faultf(pos, "function %s: want a function with known types", decl.Name.Name)
 		return
+	case d.Off:
+		f.offs[pos] = receiver(fn)
+		return
 	}
-	s := &Site{Directive: d, Pos: pos, Func: fn, Decl: decl}
-	if recv := fn.Signature().Recv(); recv != nil {
-		t := types.Unalias(recv.Type())
-		if p, ok := t.(*types.Pointer); ok {
-			t = types.Unalias(p.Elem())
-		}
-		n, ok := t.(*types.Named)
-		if !ok {
-			f.faultf(pos, "method %s: want a method with a known receiver type", fn.Name())
-			return
-		}
-		s.Recv = n.Obj()
+	s := &Site{Directive: d, Pos: pos, Func: fn, Decl: decl, Recv: receiver(fn)}
+	if s.Recv == nil && decl.Recv != nil {
+		f.faultf(pos, "method %s: want a method with a known receiver type", fn.Name())
+		return
 	}
 	f.site(s)
 }
 
-// decl reads the interfaces of a declaration.
+// receiver returns the type that fn is a method of; nil if there is none.
+func receiver(fn *types.Func) *types.TypeName {
+	recv := fn.Signature().Recv()
+	if recv == nil {
+		return nil
+	}
+	t := types.Unalias(recv.Type())
+	if p, ok := t.(*types.Pointer); ok {
+		t = types.Unalias(p.Elem())
+	}
+	if n, ok := t.(*types.Named); ok {
+		return n.Obj()
+	}
+	return nil
+}
+
+// decl reads the types and interfaces of a declaration.
 func (f *finder) decl(decl *ast.GenDecl, used map[*ast.Comment]bool) {
 	if decl.Tok != token.TYPE {
 		return
@@ -212,10 +226,13 @@ func (f *finder) decl(decl *ast.GenDecl, used map[*ast.Comment]bool) {
 		if doc == nil && len(decl.Specs) == 1 {
 			doc = decl.Doc
 		}
+		d, pos := f.directive(doc, used)
 		if !ok {
+			if d != nil {
+				f.typ(spec, d, pos)
+			}
 			continue
 		}
-		d, pos := f.directive(doc, used)
 		f.iface(spec, it, d, pos, used)
 	}
 }
@@ -248,6 +265,17 @@ func (f *finder) iface(spec *ast.TypeSpec, it *ast.InterfaceType, d *Directive, 
 		f.faultf(at, "interface %s: want one with known methods", spec.Name.Name)
 		return
 	}
+	if d != nil && d.Off {
+		f.offs[pos], d = nil, nil
+	}
+	for _, m := range methods {
+		if m.d != nil && m.d.Off {
+			f.offs[m.pos] = nil
+			if d != nil {
+				f.offs[m.pos] = obj
+			}
+		}
+	}
 	set, ok := obj.Type().Underlying().(*types.Interface)
 	switch {
 	case obj.IsAlias():
@@ -265,8 +293,11 @@ func (f *finder) iface(spec *ast.TypeSpec, it *ast.InterfaceType, d *Directive, 
 		if !ok {
 			m = own{d, pos}
 		}
-		if m.d != nil {
-			f.site(&Site{Directive: m.d, Pos: m.pos, Func: fn, Recv: obj, Interface: obj})
+		if m.d != nil && !m.d.Off {
+			f.site(&Site{Directive: m.d, Pos: m.pos, Whole: !ok, Func: fn, Recv: obj, Interface: obj})
 		}
+	}
+	if d != nil {
+		f.types = append(f.types, typeDirective{obj: obj})
 	}
 }

@@ -13,10 +13,13 @@ import (
 )
 
 // A Site is a function, a method or a method of an interface with a limit. A directive
-// on an interface has a Site for each of its methods without a directive of its own.
+// on a type or an interface has a Site for each of its methods without a directive of its
+// own.
 type Site struct {
 	Directive *Directive
-	Pos       token.Pos // of the directive
+	Pos       token.Pos   // of the directive
+	Whole     bool        // the directive is that of Recv
+	Offs      []token.Pos // if Whole: the directives that exempt methods of Recv
 	Func      *types.Func
 	Decl      *ast.FuncDecl   // nil for a method of an interface
 	Recv      *types.TypeName // the type that Func is a method of; nil for a function
@@ -86,6 +89,15 @@ func (s *Site) Function() string {
 	return path + "." + s.Recv.Name() + "." + s.Func.Name()
 }
 
+// Place returns the position of the function; that of the directive for a method of an
+// interface.
+func (s *Site) Place() token.Pos {
+	if s.Decl != nil {
+		return s.Decl.Pos()
+	}
+	return s.Pos
+}
+
 // what describes the function in a fault.
 func (s *Site) what() string {
 	if s.Recv == nil {
@@ -117,6 +129,9 @@ type finder struct {
 	pkg    *types.Package
 	info   *types.Info
 	linked map[string]bool // functions that the linker knows by another name
+	own    map[*types.Func]bool
+	offs   map[token.Pos]*types.TypeName // directives that exempt methods of a type
+	types  []typeDirective
 	sites  []*Site
 	faults []Fault
 }
@@ -124,13 +139,17 @@ type finder struct {
 // Find finds the directives of a package. It needs the types of top-level declarations,
 // but not those within functions. Sites and faults are in the order of files.
 func Find(fset *token.FileSet, files []*ast.File, pkg *types.Package, info *types.Info) (sites []*Site, faults []Fault) {
-	f := &finder{fset: fset, pkg: pkg, info: info, linked: map[string]bool{}}
+	f := &finder{
+		fset: fset, pkg: pkg, info: info,
+		linked: map[string]bool{}, own: map[*types.Func]bool{}, offs: map[token.Pos]*types.TypeName{},
+	}
 	for _, file := range files {
 		f.linknames(file)
 	}
 	for _, file := range files {
 		f.file(file)
 	}
+	f.typeMethods(files)
 	slices.SortStableFunc(f.sites, func(a, b *Site) int { return before(fset, a.Pos, b.Pos) })
 	f.faults = append(f.faults, Clashes(fset, f.sites)...)
 	slices.SortStableFunc(f.faults, func(a, b Fault) int { return before(fset, a.Pos, b.Pos) })
@@ -200,6 +219,13 @@ func (f *finder) site(s *Site) {
 		s.Limits = []weir.Limit{byDefault()}
 	}
 	good := len(f.faults)
+	if s.Whole && s.Interface == nil {
+		defer func() {
+			for i := range f.faults[good:] {
+				f.faults[good+i].Message += fmt.Sprintf("; or %s %s above %s", Prefix, off, s.what())
+			}
+		}()
+	}
 	if f.limitable(s); len(f.faults) > good {
 		return
 	}

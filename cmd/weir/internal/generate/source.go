@@ -112,7 +112,7 @@ func (s *source) wrapper(site *directive.Site) wrapper.Wrapper {
 	return wrapper.Wrapper{
 		Site: site, Var: s.claim(site, wrapper.VarName(site)), BuiltBy: guard.Generated,
 		// No line: an edit above a function would make the file stale.
-		File: filepath.Base(s.g.fset.PositionFor(site.Pos, false).Filename),
+		File: filepath.Base(s.g.fset.PositionFor(site.Place(), false).Filename),
 	}
 }
 

@@ -79,6 +79,8 @@ func (g *generated) check(sites []*directive.Site, report func(token.Pos, string
 		said[s.Pos] = true
 		if s.Interface != nil {
 			report(s.Pos, "the limit on interface "+s.Interface.Name()+" is not generated in this build: run weir generate; an interface cannot be woven")
+		} else if s.Whole {
+			report(s.Pos, "the limit on type "+s.Recv.Name()+" is not woven or generated in this build: use weir go in place of go, or run weir generate")
 		} else if strings.HasSuffix(g.fset.Position(s.Pos).Filename, "_test.go") {
 			report(s.Pos, "the limit on "+s.Func.Name()+" is not woven in this build: use weir go in place of go; nothing is generated for tests")
 		} else {
@@ -145,7 +147,7 @@ func (g *generated) source(f *ast.File, n ast.Node) string {
 // one on disk and that of line directives.
 func (g *generated) guard(s *directive.Site, v string) (texts []string) {
 	for _, adjusted := range []bool{false, true} {
-		file := filepath.Base(g.fset.PositionFor(s.Pos, adjusted).Filename)
+		file := filepath.Base(g.fset.PositionFor(s.Place(), adjusted).Filename)
 		texts = append(texts, g.out.Guard(wrapper.Wrapper{Site: s, Var: v, BuiltBy: guard.Generated, File: file}))
 	}
 	return texts

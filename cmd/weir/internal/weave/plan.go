@@ -141,8 +141,19 @@ func (w *weaver) unit(p *packages.Package, tests bool, taken map[string]bool) er
 	recv := free("recv")
 	names := map[string]map[function]string{} // by file
 	wrappers := map[string][]wrapper.Wrapper{}
+	marks := map[string]map[int]bool{} // lines of directives of types, and of methods without a limit
+	mark := func(pos token.Pos) {
+		path, line := sourceLine(p, pos)
+		if names[path] == nil {
+			names[path] = map[function]string{}
+		}
+		if marks[path] == nil {
+			marks[path] = map[int]bool{}
+		}
+		marks[path][line] = true
+	}
 	for _, s := range sites {
-		path := source(p, s.Pos)
+		path := source(p, s.Place())
 		if isTest(path) != tests || generated(p, s) {
 			continue
 		}
@@ -151,6 +162,12 @@ func (w *weaver) unit(p *packages.Package, tests bool, taken map[string]bool) er
 			w.fault(directive.Fault{Pos: s.Pos, Message: fmt.Sprintf(
 				"interface %s: has no body that could be woven; run weir generate, which writes a limited implementation", s.Interface.Name())})
 			continue
+		}
+		if s.Whole {
+			mark(s.Pos)
+			for _, pos := range s.Offs {
+				mark(pos)
+			}
 		}
 		name := free("woven" + title(s.Func.Name()))
 		wr := wrapper.Wrapper{
@@ -183,7 +200,7 @@ func (w *weaver) unit(p *packages.Package, tests bool, taken map[string]bool) er
 		if err != nil {
 			return fmt.Errorf("weave: %w", err)
 		}
-		out, at, err := rewrite(path, src, names[path])
+		out, at, err := rewrite(path, src, names[path], marks[path])
 		if err != nil {
 			return err
 		}
@@ -248,10 +265,17 @@ func generated(p *packages.Package, s *directive.Site) bool {
 // source returns the user's file of a position. Files of cgo were rewritten, and name
 // their origin.
 func source(p *packages.Package, pos token.Pos) string {
-	if f := p.Fset.PositionFor(pos, false).Filename; slices.Contains(p.GoFiles, f) {
-		return f
+	path, _ := sourceLine(p, pos)
+	return path
+}
+
+// sourceLine returns the user's file of a position, and the line in it.
+func sourceLine(p *packages.Package, pos token.Pos) (path string, line int) {
+	if at := p.Fset.PositionFor(pos, false); slices.Contains(p.GoFiles, at.Filename) {
+		return at.Filename, at.Line
 	}
-	return p.Fset.Position(pos).Filename
+	at := p.Fset.Position(pos)
+	return at.Filename, at.Line
 }
 
 func title(name string) string {

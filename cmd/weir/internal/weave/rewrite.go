@@ -28,7 +28,8 @@ type edit struct {
 
 // rewrite returns the copy of a file in which functions have other names, and the
 // positions of their declarations. Positions in the copy are those of the file at path.
-func rewrite(path string, src []byte, names map[function]string) (out []byte, at map[function]token.Position, err error) {
+// The directives of the functions, and those on the lines of marks, become marks.
+func rewrite(path string, src []byte, names map[function]string, marks map[int]bool) (out []byte, at map[function]token.Position, err error) {
 	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
 	fset := token.NewFileSet()
 	f, err := parser.ParseFile(fset, path, src, parser.ParseComments|parser.SkipObjectResolution)
@@ -40,7 +41,7 @@ func rewrite(path string, src []byte, names map[function]string) (out []byte, at
 	at = map[function]token.Position{}
 	for _, d := range f.Decls {
 		decl, ok := d.(*ast.FuncDecl)
-		if !ok || decl.Doc == nil {
+		if !ok {
 			continue
 		}
 		fn := function{receiver(decl), decl.Name.Name}
@@ -49,7 +50,7 @@ func rewrite(path string, src []byte, names map[function]string) (out []byte, at
 			continue
 		}
 		at[fn] = fset.Position(decl.Name.Pos())
-		for _, c := range decl.Doc.List {
+		for _, c := range doc(decl) {
 			if strings.HasPrefix(c.Text, directive.Prefix) {
 				from := offset(c.Slash)
 				edits = append(edits, edit{from, from + len(directive.Prefix), Mark})
@@ -59,6 +60,12 @@ func rewrite(path string, src []byte, names map[function]string) (out []byte, at
 			name += fmt.Sprintf("/*line :%d:%d*/", end.Line, end.Column)
 		}
 		edits = append(edits, edit{offset(decl.Name.Pos()), offset(decl.Name.End()), name})
+	}
+	for _, c := range directive.Comments(f) {
+		if strings.HasPrefix(c.Text, directive.Prefix) && marks[fset.PositionFor(c.Slash, false).Line] {
+			from := offset(c.Slash)
+			edits = append(edits, edit{from, from + len(directive.Prefix), Mark})
+		}
 	}
 	for fn := range names {
 		if _, ok := at[fn]; !ok {
@@ -76,6 +83,14 @@ func rewrite(path string, src []byte, names map[function]string) (out []byte, at
 	}
 	b.Write(src[last:])
 	return b.Bytes(), at, nil
+}
+
+// doc returns the doc comment of a function.
+func doc(decl *ast.FuncDecl) []*ast.Comment {
+	if decl.Doc == nil {
+		return nil
+	}
+	return decl.Doc.List
 }
 
 // receiver returns the name of the receiver's type; "" for a function.

@@ -12,7 +12,7 @@ import (
 
 func TestRewrite(t *testing.T) {
 	const src = "\xef\xbb\xbf//go:build !none\n\npackage p\n\n// F does.\n//weir:limit limit=1\nfunc F(x int) {}\n\nfunc (t *T[K]) F() {}\n\n//weir:limit\nfunc (t *T[K]) G() {}\n"
-	out, at, err := rewrite("/dir/p.go", []byte(src), map[function]string{{"", "F"}: "wovenF", {"T", "G"}: "wovenG"})
+	out, at, err := rewrite("/dir/p.go", []byte(src), map[function]string{{"", "F"}: "wovenF", {"T", "G"}: "wovenG"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,10 +34,10 @@ func TestRewrite(t *testing.T) {
 			t.Errorf("a declaration ends at %s", p)
 		}
 	}
-	if _, _, err := rewrite("p.go", []byte(src), map[function]string{{"", "H"}: "wovenH"}); err == nil || !strings.Contains(err.Error(), "want a declaration of H") {
+	if _, _, err := rewrite("p.go", []byte(src), map[function]string{{"", "H"}: "wovenH"}, nil); err == nil || !strings.Contains(err.Error(), "want a declaration of H") {
 		t.Errorf("rewrite of what is not there: %v", err)
 	}
-	if _, _, err := rewrite("p.go", []byte("package"), nil); err == nil {
+	if _, _, err := rewrite("p.go", []byte("package"), nil, nil); err == nil {
 		t.Error("rewrite of what is not Go: no error")
 	}
 }
