@@ -71,7 +71,9 @@ if #ARGV[1] == 64 and more == 0 and verb < RESET and mode < 2 then
     if keep or ok and n > 0 and verb ~= PEEK then
       if reset > 0 then
         local text
-        if #s == 2 and not rule_text then
+        if #s == 2 and rule_text then
+          text = string.format('[%d,%d,%d,"%s"]', s[1], s[2], clock, rule_text)
+        elseif #s == 2 then
           text = string.format('[%d,%d,%d]', s[1], s[2], clock)
         else
           text = use('call').text(s, clock, nil, nil, rule_text)
