@@ -446,13 +446,13 @@ func TestFaultApply(t *testing.T) {
 			t.Fatalf("%+v; %s", r, s.Log())
 		}
 	}
-	apply(write("50/h fixed_window"))
+	apply(write("80/h fixed_window"))
 	other := callFrom(t, "127.0.0.8")
 	streak := 0
 	await(t, "the new policies at all workers", func() bool {
 		other.http.CloseIdleConnections() // to reach another worker
 		r := other.get(base)
-		if strings.Contains(r.header.Get("RateLimit-Policy"), "q=50") {
+		if strings.Contains(r.header.Get("RateLimit-Policy"), "q=80") {
 			streak++
 		} else {
 			streak = 0
@@ -467,8 +467,8 @@ func TestFaultApply(t *testing.T) {
 			t.Fatalf("%+v", r)
 		}
 	}
-	if through != 50 { // a changed limit has a new state
-		t.Errorf("%d of 60 pass under 50/h, want 50", through)
+	if through != 20 {
+		t.Errorf("%d of 60 pass under 80/h after 60 under 100/h, want 20", through)
 	}
 	if strings.Contains(s.Log(), "reconfiguring") {
 		t.Error("nginx was reloaded")
