@@ -189,6 +189,21 @@ func (c *command) covers(goflags []string) bool {
 	return false
 }
 
+// trims reports whether the command builds a program with -trimpath. Checkers and tests report
+// positions as absolute paths nevertheless.
+func (c *command) trims(goflags []string) bool {
+	on := false
+	for _, f := range goflags {
+		if name(f) == "trimpath" {
+			on = !strings.HasSuffix(f, "=false")
+		}
+	}
+	if v, ok := c.value("trimpath"); ok {
+		on = v != "false"
+	}
+	return on && (c.verb == "build" || c.verb == "install" || c.verb == "run")
+}
+
 func isCover(flag string) bool {
 	switch name(flag) {
 	case "cover":

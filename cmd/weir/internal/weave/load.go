@@ -33,6 +33,7 @@ type loader struct {
 	overlay overlay           // what is in it
 	env     map[string]string // of go
 	self    string
+	trimmed bool // the command builds a program with -trimpath
 }
 
 // goEnv returns the relevant settings of the go command.
@@ -167,7 +168,7 @@ func (l *loader) key(hits []*packages.Package, sources map[string][]byte) string
 	for _, k := range []string{"GOVERSION", "GOFLAGS", "GOOS", "GOARCH", "CGO_ENABLED", "GOEXPERIMENT", "GOWORK", "GOMOD"} {
 		say(l.env[k])
 	}
-	say(l.dir, fmt.Sprint(l.tests()))
+	say(l.dir, fmt.Sprint(l.tests(), l.trimmed))
 	say(l.command.only(loading)...)
 	say(string(l.overlay.json()))
 	seen := map[string][]string{}

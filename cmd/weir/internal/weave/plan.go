@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -200,7 +201,7 @@ func (w *weaver) unit(p *packages.Package, tests bool, taken map[string]bool) er
 		if err != nil {
 			return fmt.Errorf("weave: %w", err)
 		}
-		out, at, err := rewrite(path, src, names[path], marks[path])
+		out, at, err := rewrite(w.shown(p, path), src, names[path], marks[path])
 		if err != nil {
 			return err
 		}
@@ -276,6 +277,16 @@ func sourceLine(p *packages.Package, pos token.Pos) (path string, line int) {
 	}
 	at := p.Fset.Position(pos)
 	return at.Filename, at.Line
+}
+
+// shown returns the name of a user's file in woven code. A program that is built with -trimpath has
+// the name that the go command would give it: woven code with the directory would have another
+// build ID in every directory.
+func (w *weaver) shown(p *packages.Package, file string) string {
+	if !w.trimmed {
+		return file
+	}
+	return path.Join(p.PkgPath, filepath.Base(file))
 }
 
 func title(name string) string {

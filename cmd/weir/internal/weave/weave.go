@@ -132,6 +132,7 @@ func (c *Config) woven(ctx context.Context, cmd command, dir string, store *cach
 		users = absolute(users, dir)
 	}
 	l := &loader{users: users, ctx: ctx, fset: token.NewFileSet(), command: cmd, dir: dir, env: env, self: c.Self}
+	l.trimmed = cmd.trims(goflags)
 	if l.overlay, err = readOverlay(users, dir); err != nil {
 		return 1, err
 	}
