@@ -15,7 +15,8 @@
 //
 // A decision on an existing key allocates nothing, unless its state becomes longer.
 // Under a token bucket or leaky bucket it takes no lock, unless the key has
-// reservations, and a denial writes nothing. Other limits take the lock of one shard
+// reservations or the state a name (weir.Limit.Named), as in policies. A denial
+// writes nothing. Other limits take the lock of one shard
 // during the decision. States contain no pointers, so the garbage collector does not
 // scan them.
 //
