@@ -58,6 +58,7 @@ func (d *draft) differs(field, format string, args ...any) {
 type builder struct {
 	head     []string // comments at the top
 	policies []string
+	rules    []string // of functions
 	names    map[string]bool
 	listed   []Item
 }
@@ -83,6 +84,28 @@ func (b *builder) add(d draft) {
 		b.policies = append(b.policies, text)
 		return
 	}
+	b.list(d.at, d.from, "not a valid policy: %s", reason(err))
+}
+
+// addFunction adds a rule for the functions of a name to the file if it is valid, and lists
+// it otherwise. It reports whether it is valid.
+func (b *builder) addFunction(at place, from, name, fields string, notes []string) bool {
+	var s strings.Builder
+	comment(&s, "    ", at.String()+": "+from)
+	for _, n := range notes {
+		comment(&s, "    ", n)
+	}
+	fmt.Fprintf(&s, "    - name: %s\n      %s\n", quoted(name), fields)
+	if _, err := weirfile.Parse("functions", []byte("functions:\n  rules:\n"+s.String())); err != nil {
+		b.list(at, from, "not a valid rule: %s", reason(err))
+		return false
+	}
+	b.rules = append(b.rules, s.String())
+	return true
+}
+
+// reason returns the first error of a policy file, without its position.
+func reason(err error) string {
 	why := err.Error()
 	if errs := (weirfile.Errors)(nil); errors.As(err, &errs) && len(errs) > 0 {
 		why = errs[0].Want
@@ -90,7 +113,7 @@ func (b *builder) add(d draft) {
 			why = v + ": " + why
 		}
 	}
-	b.list(d.at, d.from, "not a valid policy: %s", why)
+	return why
 }
 
 // valid reports whether all texts of d are valid UTF-8.
@@ -138,10 +161,18 @@ func (b *builder) result() *Result {
 		comment(&s, "", c)
 	}
 	s.WriteString("\n")
-	if len(b.policies) == 0 {
+	if len(b.policies)+len(b.rules) == 0 {
 		s.WriteString("store: memory\n") // a file may not be empty
-	} else {
+	}
+	if len(b.policies) > 0 {
 		s.WriteString("policies:\n" + strings.Join(b.policies, "\n"))
+	}
+	if len(b.rules) > 0 {
+		if len(b.policies) > 0 {
+			s.WriteString("\n")
+		}
+		s.WriteString("# Rules for functions and resources of Go programs, by name: see docs/functions.md.\n")
+		s.WriteString("functions:\n  rules:\n" + strings.Join(b.rules, ""))
 	}
 	if len(b.listed) > 0 {
 		s.WriteString("\n# What could not be expressed:\n#\n")

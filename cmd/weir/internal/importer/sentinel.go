@@ -7,14 +7,17 @@ import (
 	"math/big"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/floodweir/weir"
 )
 
-// Sentinel imports an array of flow rules, and of rules for hot parameters, in the JSON
-// of Sentinel's dashboard and data sources.
+// Sentinel imports an array of rules in the JSON of Sentinel's dashboard and data sources, or
+// of sentinel-golang.
 func Sentinel(name string, data []byte) (*Result, error) {
-	s := &sentinel{file: name, builder: newBuilder(
+	s := &sentinel{file: name, breakers: map[string]bool{}, builder: newBuilder(
 		"Generated from "+filepath.Base(name)+" by `weir import sentinel`. Read the differences, then set the upstreams "+
 			"(gateway.routes), or use the names of policies in the HTTP API.",
 		"",
@@ -36,18 +39,8 @@ func Sentinel(name string, data []byte) (*Result, error) {
 // A sentinel imports one file of rules.
 type sentinel struct {
 	*builder
-	file string
-}
-
-// otherRules lists fields of rules that are not flow rules.
-var otherRules = []struct {
-	fields []string
-	what   string
-}{
-	{[]string{"timeWindow", "slowRatioThreshold", "minRequestAmount"}, "a degrade rule is a circuit breaker: see functions.rules"},
-	{[]string{"highestSystemLoad", "highestCpuUsage", "avgRt", "maxThread", "qps"}, "a system rule depends on the load of the machine: see functions.system"},
-	{[]string{"resourceMode", "intervalSec", "paramItem"}, "a rule of Sentinel's gateway adapter: write it as a policy with match.paths, with paramItem as its key"},
-	{[]string{"threshold", "tokenCalculateStrategy", "statIntervalInMs"}, "a rule of sentinel-golang, which has other fields"},
+	file     string
+	breakers map[string]bool // by resource
 }
 
 // administrative lists fields that do not affect the limit.
@@ -55,26 +48,41 @@ var administrative = []string{"id", "app", "ip", "port", "gmtCreate", "gmtModifi
 
 var (
 	flowFields  = []string{"resource", "limitApp", "grade", "count", "strategy", "refResource", "controlBehavior", "warmUpPeriodSec", "maxQueueingTimeMs", "clusterMode", "clusterConfig", "regex"}
-	paramFields = []string{"resource", "limitApp", "grade", "count", "paramIdx", "controlBehavior", "maxQueueingTimeMs", "burstCount", "durationInSec", "paramFlowItemList", "clusterMode", "clusterConfig", "regex"}
+	paramFields = []string{"resource", "limitApp", "grade", "count", "paramIdx", "controlBehavior", "maxQueueingTimeMs", "burstCount", "durationInSec", "paramKey", "paramFlowItemList", "clusterMode", "clusterConfig", "regex"}
 )
 
 // rule creates the policy of a rule, or lists it.
 func (s *sentinel) rule(r *rule) {
-	for _, o := range otherRules {
-		if r.has(o.fields...) {
-			s.list(r.place, r.String(), "%s", o.what)
+	if r.isGo() {
+		r.source = r.String()
+		why := s.fromGo(r)
+		if r.faults != nil {
+			why = strings.Join(r.faults, "; ")
+		}
+		if why != "" {
+			s.list(r.place, r.String(), "%s", why)
 			return
 		}
+	}
+	switch {
+	case r.has("timeWindow", "slowRatioThreshold", "minRequestAmount", "passCount"):
+		s.degrade(r)
+		return
+	case r.has("highestSystemLoad", "highestCpuUsage", "avgRt", "maxThread", "qps"):
+		s.system(r)
+		return
+	case r.has("resourceMode", "intervalSec", "paramItem"):
+		s.list(r.place, r.String(), "%s", noGateway)
+		return
+	case r.has("resource", "limitApp") && r.has("strategy") && !r.has("count", "grade", "controlBehavior"):
+		s.list(r.place, r.String(), "%s", noAuthority)
+		return
 	}
 	known := flowFields
 	if r.has("paramIdx") {
 		known = paramFields
 	}
-	for _, name := range r.names {
-		if !slices.Contains(known, name) && !slices.Contains(administrative, name) {
-			s.list(r.place, fmt.Sprintf("%q of %s", short(name), r), "not a field of such a rule, and ignored")
-		}
-	}
+	s.unknown(r, known)
 	d := draft{at: r.place, from: r.String()}
 	resource := r.text("resource", "")
 	why := s.flow(r, &d, resource)
@@ -112,7 +120,7 @@ func (s *sentinel) flow(r *rule, d *draft, resource string) (why string) {
 	case count.Sign() < 0:
 		return "Sentinel ignores a rule with a count below 0"
 	case count.Sign() == 0:
-		return "a count of 0 denies every request: reject these requests in a proxy in front"
+		return noBlock
 	}
 	s.resource(d, resource)
 	if app != "default" && app != "" {
@@ -216,8 +224,8 @@ func (s *sentinel) qps(r *rule, d *draft, count *big.Rat) string {
 	case 0:
 		n, why := whole(d, count)
 		if why == "" {
-			d.limits = []string{fmt.Sprintf("%d/s sliding_window segments 2", n)}
-			d.notes = append(d.notes, note{"limits", "as Sentinel counts: in two halves of a second."})
+			d.limits = []string{fmt.Sprintf("%d/%s sliding_window segments 2", n, r.period())}
+			d.notes = append(d.notes, note{"limits", "as Sentinel counts: in two halves of the period."})
 		}
 		return why
 	case 1, 3:
@@ -225,6 +233,8 @@ func (s *sentinel) qps(r *rule, d *draft, count *big.Rat) string {
 		switch {
 		case why != "":
 			return why
+		case r.period() != "s":
+			return fmt.Sprintf("a warm-up with a statIntervalInMs of %d, and Weir warms up rates per second", r.interval)
 		case warmup < 1 || warmup > math.MaxInt32:
 			return "want a warmUpPeriodSec from 1 on"
 		}
@@ -244,6 +254,9 @@ func (s *sentinel) qps(r *rule, d *draft, count *big.Rat) string {
 	case 2:
 		if queue < 0 || queue > math.MaxInt32 {
 			return "want a maxQueueingTimeMs from 0 on"
+		}
+		if r.interval > 0 {
+			count.Mul(count, big.NewRat(1000, r.interval))
 		}
 		return pace(d, count, queue)
 	}
@@ -281,8 +294,12 @@ func (s *sentinel) param(r *rule, d *draft, count *big.Rat, grade int64) string 
 	if burst < 0 || seconds < 1 || seconds > math.MaxInt32 || burst > math.MaxInt32 || queue < 0 || queue > math.MaxInt32 {
 		return "want a burstCount from 0, a durationInSec from 1 and a maxQueueingTimeMs from 0 on"
 	}
-	d.key = append(d.key, fmt.Sprintf("header:X-Param-%d", index))
-	d.differs("key", `parameter %d of a call is not part of a request; here it is the header X-Param-%d. A program can request {"policy": NAME, "key": [VALUE]} from the HTTP API instead.`, index, index)
+	name := strconv.FormatInt(index, 10)
+	if key := r.text("paramKey", ""); key != "" {
+		name = key
+	}
+	d.key = append(d.key, "header:X-Param-"+name)
+	d.differs("key", `parameter %s of a call is not part of a request; here it is the header X-Param-%s. A program can request {"policy": NAME, "key": [VALUE]} from the HTTP API instead.`, name, name)
 	n, why := whole(d, count)
 	if why != "" {
 		return why
@@ -321,8 +338,16 @@ func (s *sentinel) param(r *rule, d *draft, count *big.Rat, grade int64) string 
 	}
 	for _, i := range items {
 		n, err := i.Count.Int64()
+		if err == nil && n == 0 {
+			s.list(r.place, fmt.Sprintf("object %q, count 0 of %s", short(i.Object), r), "%s", noBlock)
+			continue
+		}
 		if err != nil || n < 1 || strings.Contains(i.Object, "*") || i.Object == "" {
 			s.list(r.place, fmt.Sprintf("object %q, count %s of %s", short(i.Object), i.Count, r), "want a value without *, and a whole count from 1 on")
+			continue
+		}
+		if _, err := weir.ParseLimit(limit(n)); err != nil {
+			s.list(r.place, fmt.Sprintf("object %q, count %s of %s", short(i.Object), i.Count, r), "%v", err)
 			continue
 		}
 		d.overrides = append(d.overrides, override{[]string{i.Object}, limit(n)})

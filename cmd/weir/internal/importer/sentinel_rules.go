@@ -17,6 +17,32 @@ type rule struct {
 	fields map[string]json.RawMessage
 	names  []string // in order
 	faults []string // invalid fields
+
+	source   string // its short form in the input; "" before it is translated
+	interval int64  // statIntervalInMs of sentinel-golang; 0 for a second
+}
+
+// period returns the period of a limit as text.
+func (r *rule) period() string {
+	switch {
+	case r.interval <= 0 || r.interval == 1000:
+		return "s"
+	case r.interval%1000 == 0:
+		return fmt.Sprintf("%ds", r.interval/1000)
+	}
+	return fmt.Sprintf("%dms", r.interval)
+}
+
+// fieldName returns a name as Sentinel spells it. Go reads names without case, and its files
+// have some with a capital.
+func fieldName(name string) string {
+	if name == "ID" {
+		return "id"
+	}
+	if name != "" && name[0] >= 'A' && name[0] <= 'Z' {
+		return strings.ToLower(name[:1]) + name[1:]
+	}
+	return name
 }
 
 const maxRules = 100_000
@@ -44,7 +70,7 @@ func (s *sentinel) rules(data []byte) ([]rule, error) {
 			if err != nil {
 				return nil, fail("want JSON: " + err.Error())
 			}
-			name := t.(string) // names of members are strings
+			name := fieldName(t.(string)) // names of members are strings
 			if r.fields[name] != nil {
 				return nil, fail(fmt.Sprintf("%q: want every field once", short(name)))
 			}
@@ -104,9 +130,15 @@ func (r *rule) flag(name string) (b bool) {
 }
 
 // count returns the rule's count, which may have a fraction.
-func (r *rule) count() *big.Rat {
+func (r *rule) count() *big.Rat { return r.rational("count", nil) }
+
+// rational returns a number, which may have a fraction. It is required if otherwise is nil.
+func (r *rule) rational(name string, otherwise *big.Rat) *big.Rat {
+	if otherwise != nil && !r.has(name) {
+		return otherwise
+	}
 	var n json.Number
-	text := strings.TrimSpace(string(r.fields["count"]))
+	text := strings.TrimSpace(string(r.fields[name]))
 	if err := json.Unmarshal([]byte(text), &n); err == nil && text != "" && text[0] != '"' {
 		if f, err := strconv.ParseFloat(text, 64); err == nil && math.Abs(f) < 1e15 && (f == 0 || math.Abs(f) > 1e-9) {
 			if c, ok := new(big.Rat).SetString(text); ok {
@@ -114,14 +146,17 @@ func (r *rule) count() *big.Rat {
 			}
 		}
 	}
-	r.fault("count", "a number below 10^15")
+	r.fault(name, "a number below 10^15")
 	return new(big.Rat)
 }
 
 // String returns a short form of the rule.
 func (r *rule) String() string {
+	if r.source != "" {
+		return r.source
+	}
 	var parts []string
-	for _, name := range []string{"resource", "limitApp", "grade", "count", "strategy", "controlBehavior", "paramIdx"} {
+	for _, name := range []string{"resource", "limitApp", "grade", "count", "strategy", "controlBehavior", "paramIdx", "timeWindow", "threshold", "tokenCalculateStrategy", "relationStrategy", "metricType", "triggerCount", "paramIndex", "paramKey", "statIntervalInMs", "retryTimeoutMs"} {
 		if r.has(name) {
 			parts = append(parts, name+" "+string(r.fields[name]))
 		}

@@ -88,8 +88,31 @@ func TestSentinelListed(t *testing.T) {
 		`"resource": "/x", "count": 900000000000000`:                                     "not a valid policy",
 		`"count": 5`:                "ignores a rule without a resource",
 		`"resource": 7, "count": 5`: "resource is 7, want a text",
-		`"resource": "/x", "count": 5, "paramIdx": 0, "controlBehavior": 1`: "want a controlBehavior of 0 or 2 with a parameter",
-		`"resource": "/x", "threshold": 10, "tokenCalculateStrategy": 0`:    "a rule of sentinel-golang",
+		`"resource": "/x", "count": 5, "paramIdx": 0, "controlBehavior": 1`:           "want a controlBehavior of 0 or 2 with a parameter",
+		`"resource": "/x", "count": 0`:                                                "denies every request",
+		`"resource": "/x", "count": 0, "paramIdx": 0`:                                 "denies every request",
+		`"resource": "/x", "limitApp": "a,b", "strategy": 1`:                          "an authority rule",
+		`"resource": "/x", "count": 5, "grade": 2, "timeWindow": 1`:                   "a number of errors within statIntervalMs",
+		`"resource": "/x", "count": 5, "grade": 1, "timeWindow": 1`:                   "want a ratio above 0 and up to 1, got 5",
+		`"resource": "/x", "count": 0.5, "grade": 3, "timeWindow": 1`:                 "want a grade of 0 (slow calls), 1 (ratio of errors) or 2",
+		`"resource": "/x", "count": 0.5, "grade": 0, "timeWindow": 1`:                 "want a count of whole milliseconds",
+		`"resource": "/x", "count": 0.5, "grade": 1, "timeWindow": 4000`:              "not a valid rule: \"4000000ms\": want a time such as 30s",
+		`"count": 0.5, "grade": 1, "timeWindow": 1`:                                   "ignores a rule without a resource",
+		`"highestSystemLoad": 3`:                                                      "it limits by the load of the machine",
+		`"highestCpuUsage": 0.8, "qps": -1`:                                           "it limits by the CPU usage of the machine",
+		`"avgRt": "x"`:                                                                `avgRt is "x", want a number`,
+		`"qps": 0`:                                                                    "denies every request",
+		`"resource": "/x", "threshold": 0`:                                            "denies every request",
+		`"resource": "/x", "threshold": 1, "tokenCalculateStrategy": 2`:               "depends on the memory in use",
+		`"resource": "/x", "threshold": 1, "tokenCalculateStrategy": 3`:               "want a tokenCalculateStrategy from 0 to 2",
+		`"resource": "/x", "threshold": 1, "relationStrategy": 1, "refResource": "y"`: "it limits when y is busy",
+		`"resource": "/x", "threshold": 9, "tokenCalculateStrategy": 1, "warmUpPeriodSec": 5, "warmUpColdFactor": 5`:    "a warmUpColdFactor of 5",
+		`"resource": "/x", "threshold": 9, "tokenCalculateStrategy": 1, "warmUpPeriodSec": 5, "statIntervalInMs": 2000`: "a warm-up with a statIntervalInMs of 2000",
+		`"metricType": 9, "triggerCount": 1`:                                                                              "want a metricType from 0 to 4",
+		`"metricType": 4, "triggerCount": 80, "strategy": -1`:                                                             "it limits by the CPU usage of the machine",
+		`"resource": "/x", "threshold": 5, "paramKey": "k", "specificItems": 7`:                                           "specificItems is 7, want a list",
+		`"resource": "/x", "threshold": 5, "strategy": 2, "retryTimeoutMs": 10`:                                           "a number of errors within statIntervalMs",
+		`"resource": "/x", "count": 5, "paramIdx": 0, "grade": 0, "paramFlowItemList": [{"object": "a", "count": 20000}]`: "count 20000: out of range",
 	} {
 		r, err := importer.Sentinel("rules.json", []byte("[\n{"+fields+"}]"))
 		if err != nil {
@@ -120,5 +143,59 @@ func TestSentinelBroken(t *testing.T) {
 		if !errors.As(err, &e) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
+	}
+}
+
+// TestSentinelProtection checks degrade and system rules.
+func TestSentinelProtection(t *testing.T) {
+	for fields, want := range map[string]string{
+		`"resource": "getId", "grade": 1, "count": 0.5, "timeWindow": 30`:                                                                                        "- name: getId\n      breaker: { rate: 50, of: 5, period: 1000ms, cooldown: 30000ms }",
+		`"resource": "GET:http://a/b", "grade": 0, "count": 200, "timeWindow": 10, "slowRatioThreshold": 0.105, "minRequestAmount": 10, "statIntervalMs": 20000`: "breaker: { rate: 11, of: 10, period: 20000ms, slow: 201ms, cooldown: 10000ms }",
+		`"resource": "a", "count": 20.0, "grade": 0, "passCount": 0, "timeWindow": 10`:                                                                           "breaker: { rate: 100, of: 5, period: 1000ms, slow: 21ms, cooldown: 10000ms }",
+		`"highestSystemLoad": -1, "qps": 100, "avgRt": -1, "maxThread": 10`:                                                                                      `key: ["const:all"]`,
+		`"qps": 100.0, "maxThread": 10`: `limits: ["100/s sliding_window segments 2", "10 concurrency"]`,
+		`"resource": "a", "strategy": 1, "retryTimeoutMs": 20, "minRequestAmount": 20, "statIntervalMs": 2000, "threshold": 0.2, "probeNum": 3`: "breaker: { rate: 20, of: 20, period: 2000ms, cooldown: 20ms, trials: 3 }",
+		`"resource": "a", "strategy": 0, "retryTimeoutMs": 10, "maxAllowedRtMs": 100, "threshold": 0.1, "statIntervalMs": 1000`:                 "breaker: { rate: 10, of: 1, period: 1000ms, slow: 101ms, cooldown: 10ms }",
+		`"metricType": 3, "triggerCount": 8, "strategy": -1`:                                                                                    `limits: ["8/s sliding_window segments 2"]`,
+		`"metricType": 2, "triggerCount": 8, "strategy": 0`:                                                                                     `limits: ["8 concurrency"]`,
+	} {
+		expect(t, fields, want)
+	}
+	r, err := importer.Sentinel("rules.json", []byte(`[{"resource": "a", "grade": 1, "count": 0.5, "timeWindow": 1}, {"resource": "a", "grade": 0, "count": 5, "timeWindow": 1}]`))
+	if err != nil || len(r.Listed) != 1 || !strings.Contains(r.Listed[0].Why, "the resource has a breaker already") {
+		t.Errorf("two breakers of a resource: %v, listed %v, want the second", err, r.Listed)
+	}
+}
+
+// expect imports one rule, which must become want and nothing else.
+func expect(t *testing.T, fields, want string) {
+	t.Helper()
+	r, err := importer.Sentinel("rules.json", []byte("[{"+fields+"}]"))
+	if err != nil {
+		t.Errorf("%s: %v", fields, err)
+		return
+	}
+	if accepted(t, r); !strings.Contains(r.Text, want) || len(r.Listed) > 0 {
+		t.Errorf("%s: want %s, listed %v, got\n%s", fields, want, r.Listed, r.Text)
+	}
+}
+
+// TestSentinelGo checks flow, hot spot and isolation rules of sentinel-golang.
+func TestSentinelGo(t *testing.T) {
+	for fields, want := range map[string]string{
+		`"threshold": 100.0, "relationStrategy": 0, "tokenCalculateStrategy": 0, "controlBehavior": 0, "refResource": "", "maxQueueingTimeMs": 1000, "statIntervalInMs": 0`: `limits: ["100/s sliding_window segments 2"]`,
+		`"threshold": 10, "statIntervalInMs": 10000`:                                                                                  `limits: ["10/10s sliding_window segments 2"]`,
+		`"threshold": 10, "statIntervalInMs": 500`:                                                                                    `limits: ["10/500ms sliding_window segments 2"]`,
+		`"threshold": 300, "controlBehavior": 1, "maxQueueingTimeMs": 3000`:                                                           `limits: ["300/s leaky_bucket burst 900 queue"]`,
+		`"threshold": 10, "controlBehavior": 1`:                                                                                       `limits: ["10/s leaky_bucket"]`,
+		`"threshold": 10, "controlBehavior": "Throttling", "statIntervalInMs": 5000, "maxQueueingTimeMs": 1000`:                       `limits: ["2/s leaky_bucket burst 2 queue"]`,
+		`"threshold": 100, "tokenCalculateStrategy": 1, "warmUpPeriodSec": 20, "warmUpColdFactor": 3`:                                 `limits: ["100/s warmup 20s"]`,
+		`"threshold": 100, "tokenCalculateStrategy": "WarmUp", "controlBehavior": 1, "warmUpPeriodSec": 20, "maxQueueingTimeMs": 200`: `limits: ["100/s burst 1 warmup 20s"]`,
+		`"metricType": 0, "Threshold": 90`:                                                                                            `limits: ["90 concurrency"]`,
+		`"metricType": 1, "paramIndex": 1, "threshold": 20, "burstCount": 5, "durationInSec": 2, "specificItems": [{"valKind": 1, "valStr": "vip", "threshold": 30}]`: `- { key: [vip], limits: ["30/2s interval burst 35"] }`,
+		`"metricType": 0, "paramKey": "user", "threshold": 20`:                                                                  `key: ["header:X-Param-user"]`,
+		`"metricType": 1, "controlBehavior": 1, "paramIndex": 0, "threshold": 20, "maxQueueingTimeMs": 100, "durationInSec": 1`: `limits: ["20/s leaky_bucket burst 2 queue"]`,
+	} {
+		expect(t, `"Resource": "/x", "ID": "1", `+fields, want)
 	}
 }

@@ -1,0 +1,155 @@
+package importer
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+)
+
+// This file imports the rules that protect a resource: degrade rules become circuit breakers
+// of functions, system rules become policies for all requests.
+
+// Reasons for rules that a policy file cannot express. A rule that becomes possible is
+// converted where its reason is used.
+const (
+	noBlock      = "it denies every request, and a policy has no limit of 0: reject these requests in a proxy in front"
+	noErrorCount = "it opens after a number of errors within statIntervalMs; a breaker in functions.rules opens after a number of errors among the last calls (failures, of), or a percentage within a period (rate)"
+	noMemory     = "its threshold depends on the memory in use (tokenCalculateStrategy 2), and a limit is constant"
+	noAuthority  = "an authority rule has no limit: allow or reject callers in a proxy in front"
+	noGateway    = "a rule of Sentinel's gateway adapter: write it as a policy with match.paths, with paramItem as its key"
+)
+
+// noMetric returns the reason for a trigger of a system rule.
+func noMetric(what string) string {
+	return "it limits by " + what + ", and policies limit by requests alone; functions.system.adaptive follows the latency in a Go program"
+}
+
+var (
+	degradeFields = []string{"resource", "limitApp", "grade", "count", "timeWindow", "slowRatioThreshold", "minRequestAmount", "statIntervalMs", "passCount", "rtSlowRequestAmount", "retryTimeoutMs", "probeNum", "statSlidingWindowBucketCount", "regex"}
+	systemFields  = []string{"highestSystemLoad", "highestCpuUsage", "avgRt", "maxThread", "qps", "limitApp"}
+)
+
+// unknown lists fields that a rule of its kind does not have.
+func (s *sentinel) unknown(r *rule, known []string) {
+	for _, name := range r.names {
+		if !slices.Contains(known, name) && !slices.Contains(administrative, name) {
+			s.list(r.place, fmt.Sprintf("%q of %s", short(name), r), "not a field of such a rule, and ignored")
+		}
+	}
+}
+
+// degrade creates a circuit breaker, or lists the rule.
+func (s *sentinel) degrade(r *rule) {
+	s.unknown(r, degradeFields)
+	resource := r.text("resource", "")
+	fields, notes, why := breaker(r)
+	switch {
+	case r.faults != nil:
+		why = strings.Join(r.faults, "; ")
+	case resource == "":
+		why = "Sentinel ignores a rule without a resource"
+	case r.flag("regex"):
+		why = "the resource is a regular expression: write a rule for each name"
+	case s.breakers[resource]:
+		why = "the resource has a breaker already (above), and a rule of functions.rules has one"
+	}
+	if why != "" {
+		s.list(r.place, r.String(), "%s", why)
+		return
+	}
+	if s.addFunction(r.place, r.String(), resource, "breaker: { "+strings.Join(fields, ", ")+" }", notes) {
+		s.breakers[resource] = true
+	}
+}
+
+// breaker returns the fields of a breaker, or why there is none.
+func breaker(r *rule) (fields, notes []string, why string) {
+	count, interval, least := r.count(), r.number("statIntervalMs", 1000), r.number("minRequestAmount", 5)
+	cooldown := r.number("retryTimeoutMs", 0)
+	if !r.has("retryTimeoutMs") {
+		cooldown = 1000 * r.number("timeWindow", 0)
+	}
+	ratio, slow := count, ""
+	switch grade := r.number("grade", 0); grade {
+	case 0:
+		ratio = r.rational("slowRatioThreshold", big.NewRat(1, 1))
+		if !count.IsInt() || count.Num().BitLen() > 31 {
+			return nil, nil, "want a count of whole milliseconds"
+		}
+		slow = fmt.Sprintf("%dms", count.Num().Int64()+1)
+		notes = append(notes, "differs: a call that fails counts as a slow one does.")
+	case 1:
+	case 2:
+		return nil, nil, noErrorCount
+	default:
+		return nil, nil, "want a grade of 0 (slow calls), 1 (ratio of errors) or 2 (number of errors)"
+	}
+	percent := new(big.Rat).Mul(ratio, big.NewRat(100, 1))
+	whole := new(big.Int).Quo(new(big.Int).Add(percent.Num(), new(big.Int).Sub(percent.Denom(), big.NewInt(1))), percent.Denom())
+	if ratio.Sign() <= 0 || ratio.Cmp(big.NewRat(1, 1)) > 0 {
+		return nil, nil, fmt.Sprintf("want a ratio above 0 and up to 1, got %s", decimal(ratio))
+	}
+	if whole.Int64() < 100 { // of 100 %, Sentinel opens at that too
+		notes = append(notes, fmt.Sprintf("differs: it opens at %s %%; Sentinel opens above %s %%.", whole, decimal(percent)))
+	}
+	fields = []string{"rate: " + whole.String(), fmt.Sprintf("of: %d", max(1, least)), fmt.Sprintf("period: %dms", interval)}
+	if slow != "" {
+		fields = append(fields, "slow: "+slow)
+	}
+	fields = append(fields, fmt.Sprintf("cooldown: %dms", cooldown))
+	if n := r.number("probeNum", 0); n > 0 {
+		fields = append(fields, fmt.Sprintf("trials: %d", n))
+	}
+	return fields, notes, ""
+}
+
+// system creates a policy for all requests from the thresholds of a system rule, and lists
+// those that depend on the machine. A negative threshold is not set.
+func (s *sentinel) system(r *rule) {
+	s.unknown(r, systemFields)
+	for _, field := range systemFields[:5] {
+		r.rational(field, new(big.Rat))
+	}
+	if r.faults != nil {
+		s.list(r.place, "system rule", "%s", strings.Join(r.faults, "; "))
+		return
+	}
+	for _, one := range []struct{ field, what string }{
+		{"highestSystemLoad", "the load of the machine"}, {"highestCpuUsage", "the CPU usage of the machine"}, {"avgRt", "the average response time of all requests"},
+	} {
+		if r.has(one.field) && r.rational(one.field, new(big.Rat)).Sign() >= 0 {
+			s.list(r.place, fmt.Sprintf("%s %s", one.field, r.fields[one.field]), "%s", noMetric(one.what))
+		}
+	}
+	d := draft{at: r.place, from: "system rule", name: "system", key: []string{"const:all"}}
+	for _, field := range []string{"qps", "maxThread"} {
+		if !r.has(field) {
+			continue
+		}
+		count := r.rational(field, new(big.Rat))
+		n, why := int64(0), ""
+		switch {
+		case count.Sign() < 0:
+			continue
+		case count.Sign() == 0:
+			why = noBlock
+		default:
+			n, why = whole(&d, count)
+		}
+		switch {
+		case why != "":
+			s.list(r.place, fmt.Sprintf("%s %s", field, r.fields[field]), "%s", why)
+		case field == "qps":
+			d.limits = append(d.limits, fmt.Sprintf("%d/s sliding_window segments 2", n))
+		default:
+			d.limits = append(d.limits, fmt.Sprintf("%d concurrency", n))
+			d.differs("limits", "this counts concurrent requests, not threads. A slot that is not renewed is free after a minute.")
+		}
+		d.from += fmt.Sprintf(", %s %s", field, r.fields[field])
+	}
+	if d.limits != nil {
+		d.differs("match", "Sentinel limits inbound entries; this limits all requests.")
+		s.add(d)
+	}
+}
