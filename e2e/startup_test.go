@@ -231,7 +231,7 @@ func TestStartupRotation(t *testing.T) {
 		copyFile(t, filepath.Join(files, name), from)
 	}
 	store := fmt.Sprintf("rediss://weir@127.0.0.1:%d?password_file=%s&ca=%s&cert=%s/cert.pem&key=%[4]s/key.pem", port, password, ca, files)
-	s := serve(t, programtest.Weir(t), startupFile, "--store", store, "--listen-gateway", "off")
+	s := serve(t, programtest.Weir(t), "failover: {deadline: 2s}\n"+startupFile, "--store", store, "--listen-gateway", "off")
 
 	ctx, stop := context.WithCancel(t.Context())
 	var clients sync.WaitGroup

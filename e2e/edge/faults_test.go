@@ -247,7 +247,7 @@ func (l *load) last(key string) bool {
 // afterwards Redis decides again. No key exceeds the limit, and no request waits long.
 func TestFaultRestart(t *testing.T) {
 	redis := startDurable(t)
-	s := startEdge(t, programtest.Weir(t), writePolicies(t, redis.addr, "failover: { deadline: 200ms }\n"+faultPolicies), 4)
+	s := startEdge(t, programtest.Weir(t), writePolicies(t, redis.addr, "failover: { deadline: 1s }\n"+faultPolicies), 4)
 	l := startLoad(t, "http://"+s.Addr, 8, "/closed", "/open")
 	for round := range 3 {
 		l.goOn(t, "/closed yes", 100)
