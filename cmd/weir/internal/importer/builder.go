@@ -3,10 +3,10 @@ package importer
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/floodweir/weir/weirfile"
@@ -57,10 +57,16 @@ func (d *draft) differs(field, format string, args ...any) {
 // A builder writes the policy file.
 type builder struct {
 	head     []string // comments at the top
-	policies []string
+	policies []written
 	rules    []string // of functions
 	names    map[string]bool
 	listed   []Item
+}
+
+// A written is a policy of the file.
+type written struct {
+	text, from string
+	at         place
 }
 
 func newBuilder(head ...string) *builder { return &builder{head: head, names: map[string]bool{}} }
@@ -81,7 +87,7 @@ func (b *builder) add(d draft) {
 	_, err := weirfile.Parse("policy", []byte("policies:\n"+text))
 	if err == nil {
 		b.names[d.name] = true
-		b.policies = append(b.policies, text)
+		b.policies = append(b.policies, written{text, d.from, d.at})
 		return
 	}
 	b.list(d.at, d.from, "not a valid policy: %s", reason(err))
@@ -154,8 +160,58 @@ func unique(names map[string]bool, text string) string {
 	return name
 }
 
+// policyList returns the policies as YAML.
+func (b *builder) policyList() string {
+	texts := make([]string, len(b.policies))
+	for i, p := range b.policies {
+		texts[i] = p.text
+	}
+	return "policies:\n" + strings.Join(texts, "\n")
+}
+
+// tries is the number of times that withdraw removes single policies.
+const tries = 8
+
+var policyIndex = regexp.MustCompile(`^policies\[(\d+)\]`)
+
+// withdraw lists the policies that are valid alone and not with the others, so that the
+// file is valid. If that does not end soon, it lists all policies from the first of them on.
+func (b *builder) withdraw() {
+	for try := 0; len(b.policies) > 0; try++ {
+		_, err := weirfile.Parse("policies", []byte(b.policyList()))
+		var errs weirfile.Errors
+		if !errors.As(err, &errs) {
+			return
+		}
+		reasons, first := map[int]string{}, len(b.policies)
+		for _, e := range errs {
+			if m := policyIndex.FindStringSubmatch(e.Field); m != nil {
+				i, _ := strconv.Atoi(m[1])
+				reasons[i], first = strings.TrimPrefix(e.Value+": "+e.Want, ": "), min(first, i)
+			}
+		}
+		var kept []written
+		for i, p := range b.policies {
+			why, faulty := reasons[i]
+			if try >= tries && i >= first {
+				why, faulty = reasons[first], true
+			}
+			if faulty {
+				b.list(p.at, p.from, "not valid with the policies before it: %s", why)
+			} else {
+				kept = append(kept, p)
+			}
+		}
+		if len(kept) == len(b.policies) {
+			return
+		}
+		b.policies = kept
+	}
+}
+
 // result returns the whole file.
 func (b *builder) result() *Result {
+	b.withdraw()
 	var s strings.Builder
 	for _, c := range b.head {
 		comment(&s, "", c)
@@ -165,7 +221,7 @@ func (b *builder) result() *Result {
 		s.WriteString("store: memory\n") // a file may not be empty
 	}
 	if len(b.policies) > 0 {
-		s.WriteString("policies:\n" + strings.Join(b.policies, "\n"))
+		s.WriteString(b.policyList())
 	}
 	if len(b.rules) > 0 {
 		if len(b.policies) > 0 {
@@ -252,144 +308,4 @@ func (d *draft) writeNotes(s *strings.Builder, indent, field string) {
 			comment(s, indent, n.text)
 		}
 	}
-}
-
-// comment writes text as comments, wrapped.
-func comment(s *strings.Builder, indent, text string) {
-	const width = 100
-	text = printable(text)
-	lead := text[:len(text)-len(strings.TrimLeft(text, " "))]
-	line := indent + "# " + lead
-	begun := false
-	for word := range strings.FieldsSeq(text) {
-		switch {
-		case !begun:
-		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width:
-			s.WriteString(line + "\n")
-			line = indent + "#   " + lead
-		default:
-			line += " "
-		}
-		line += word
-		begun = true
-	}
-	s.WriteString(strings.TrimRight(line, " ") + "\n")
-}
-
-// list returns texts as a YAML list.
-func list(values []string) string {
-	texts := make([]string, len(values))
-	for i, v := range values {
-		texts[i] = quoted(v)
-	}
-	return "[" + strings.Join(texts, ", ") + "]"
-}
-
-// quoted returns a text as YAML, in quotes if necessary.
-func quoted(s string) string {
-	switch {
-	case plain(s):
-		return s
-	case !strings.Contains(s, `"`) && !strings.Contains(s, `\`) && printable(s) == s:
-		return `"` + s + `"`
-	case printable(s) == s:
-		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
-	}
-	return strconv.QuoteToASCII(s)
-}
-
-// plain reports whether a text needs no quotes in YAML.
-func plain(s string) bool {
-	for i, r := range s {
-		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-		if !letter && (i == 0 || (r < '0' || r > '9') && r != '-' && r != '_' && r != '.' && r != '/') {
-			return false
-		}
-	}
-	switch strings.ToLower(s) {
-	case "", "true", "false", "null", "yes", "no", "on", "off", "y", "n":
-		return false
-	}
-	return true
-}
-
-// printable replaces line breaks and other control characters.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) || r == utf8.RuneError {
-			return '?'
-		}
-		return r
-	}, s)
-}
-
-// cel returns a text as a CEL string. Invalid UTF-8 stays, so that valid finds it.
-func cel(s string) string {
-	if !utf8.ValidString(s) {
-		return `"` + s + `"`
-	}
-	return strconv.Quote(s)
-}
-
-// all joins conditions by "and".
-func all(conditions []string) string { return join(conditions, " && ", " || ") }
-
-// either joins conditions by "or".
-func either(conditions []string) string { return join(conditions, " || ", " && ") }
-
-// join joins conditions by an operator, with parentheses around those that contain the
-// other operator.
-func join(conditions []string, with, other string) string {
-	if len(conditions) == 1 {
-		return conditions[0]
-	}
-	parts := make([]string, len(conditions))
-	for i, c := range conditions {
-		if parts[i] = c; outside(c, other) {
-			parts[i] = "(" + c + ")"
-		}
-	}
-	return strings.Join(parts, with)
-}
-
-// not returns an expression that is true if no condition is true.
-func not(conditions []string) string {
-	if len(conditions) == 1 {
-		c := conditions[0]
-		if !outside(c, " && ") && !outside(c, " || ") && !outside(c, " == ") && !outside(c, " != ") && !outside(c, " in ") {
-			return "!" + c
-		}
-	}
-	return "!(" + either(conditions) + ")"
-}
-
-// outside reports whether an operator occurs in an expression outside of parentheses
-// and quotes.
-func outside(text, operator string) bool {
-	depth, quoted := 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '"':
-			quoted = !quoted
-		case quoted && c == '\\':
-			i++
-		case quoted:
-		case c == '(' || c == '[':
-			depth++
-		case c == ')' || c == ']':
-			depth--
-		case depth == 0 && strings.HasPrefix(text[i:], operator):
-			return true
-		}
-	}
-	return false
-}
-
-// short returns the beginning of a text, for a comment.
-func short(s string) string {
-	const most = 200
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return s
 }

@@ -199,3 +199,25 @@ func TestSentinelGo(t *testing.T) {
 		expect(t, `"Resource": "/x", "ID": "1", `+fields, want)
 	}
 }
+
+// TestManyRules checks that a file with more rules than a policy file may have is valid, and
+// lists the others.
+func TestManyRules(t *testing.T) {
+	var rules []string
+	for i := range 300 {
+		rules = append(rules, fmt.Sprintf(`{"resource": "/r%d", "count": 5}`, i))
+	}
+	r, err := importer.Sentinel("rules.json", []byte("["+strings.Join(rules, ",\n")+"]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted(t, r)
+	if r.Policies+len(r.Listed) != 300 {
+		t.Errorf("%d policies and %d listed, want 300 together", r.Policies, len(r.Listed))
+	}
+	for _, i := range r.Listed {
+		if !strings.Contains(i.Why, "not valid with the policies before it: ") {
+			t.Errorf("listed %v, want the reason", i)
+		}
+	}
+}
