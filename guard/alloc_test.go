@@ -12,15 +12,20 @@ func TestAllocations(t *testing.T) {
 	g := registry(t, guard.Config{}).MustGuard(guard.Resource{Name: "f", Limits: limits("1000000/s")})
 	ctx := context.Background()
 	for _, key := range []string{"", "user-4711"} {
-		got := testing.AllocsPerRun(1000, func() {
-			e, err := g.Enter(ctx, key)
-			if err != nil {
-				t.Fatal(err)
+		for name, enter := range map[string]func() (*guard.Entry, error){
+			"Enter":     func() (*guard.Entry, error) { return g.Enter(ctx, key) },
+			"EnterFunc": func() (*guard.Entry, error) { return g.EnterFunc(ctx, 1, func() string { return key }) },
+		} {
+			got := testing.AllocsPerRun(1000, func() {
+				e, err := enter()
+				if err != nil {
+					t.Fatal(err)
+				}
+				e.Exit(nil)
+			})
+			if got > 2 && !racing {
+				t.Errorf("%s for %q allocates %v times, want at most 2", name, key, got)
 			}
-			e.Exit(nil)
-		})
-		if got > 2 && !racing {
-			t.Errorf("a call for %q allocates %v times, want at most 2", key, got)
 		}
 	}
 }
