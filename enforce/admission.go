@@ -71,15 +71,18 @@ func (p *Admission) Err() error { return p.err }
 func (p *Admission) Charges() []policy.Charge { return p.q.Charges[:p.enforced] }
 
 // Decisions returns the decisions of a charge of Charges, one for each limit. A decision without
-// a Limit was not made: the request was admitted or refused by OnStoreError.
+// a Limit was not made: the request was admitted or refused by OnStoreError, or a policy blocks it.
 func (p *Admission) Decisions(charge *policy.Charge) []weir.Decision {
 	return p.ds[charge.From:charge.To]
 }
 
 // Decision returns the decision that counts. For a denied request it has the longest
 // RetryAfter; otherwise it has the smallest remaining part. It has no Limit if no decision
-// was made.
+// was made, or if a policy blocks the request; RetryAfter is then weir.Never.
 func (p *Admission) Decision() weir.Decision {
+	if p.outcome == Denied && blocked(p.Charges()) != nil {
+		return weir.Decision{RetryAfter: weir.Never}
+	}
 	ds := p.ds[:p.requests]
 	for i := range ds {
 		if ds[i].Limit.IsZero() {
@@ -173,7 +176,7 @@ func (p *Admission) of(charges []policy.Charge) ([]weir.Request, []weir.Decision
 }
 
 // shadow reports whether charge is not enforced for this request.
-func (p *Admission) shadow(charge *policy.Charge) bool { return charge.From >= p.requests }
+func (p *Admission) shadow(charge *policy.Charge) bool { return !charge.Enforced }
 
 // Combine returns the decision that counts, as weir.Decision.Combine does; the zero
 // Decision if there is none.

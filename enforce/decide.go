@@ -23,7 +23,7 @@ func (e *Enforcer) enforce(p *Admission) (delay time.Duration) {
 		p.outcome, p.err = FailedClosed, context.Cause(p.ctx)
 	case e.next.Load() != nil:
 		p.outcome = replaced
-	case e.waits:
+	case e.waits && blocked(charges) == nil: // no wait helps a blocked request
 		p.outcome, p.err = e.decideInOrder(p, charges)
 	default:
 		p.outcome, p.err = e.decide(p, charges)
@@ -69,6 +69,9 @@ func (e *Enforcer) report(p *Admission, charges []policy.Charge, outcome Outcome
 // in p.ds.
 func (e *Enforcer) decide(p *Admission, charges []policy.Charge) (outcome Outcome, err error) {
 	rs, ds := p.of(charges)
+	if e.blocks && blocked(charges) != nil {
+		return Denied, nil
+	}
 	if len(p.locals) > 0 { // from before a wait
 		p.locals = slices.DeleteFunc(p.locals, func(i int) bool { return i >= charges[0].From && i < charges[len(charges)-1].To })
 	}
@@ -99,6 +102,16 @@ func (e *Enforcer) decide(p *Admission, charges []policy.Charge) (outcome Outcom
 		return FailedClosed, context.Cause(p.ctx)
 	}
 	return Admitted, nil
+}
+
+// blocked returns the first of charges whose policy blocks the request, or nil.
+func blocked(charges []policy.Charge) *policy.Charge {
+	for i := range charges {
+		if charges[i].Blocked {
+			return &charges[i]
+		}
+	}
+	return nil
 }
 
 // withGrace returns a context that ends a second after ctx. A request that reserves waits
@@ -207,6 +220,10 @@ func (e *Enforcer) observe(p *Admission, charges []policy.Charge, outcome Outcom
 			d := Combine(p.ds[charge.From:charge.To])
 			undecided := d.OK && d.Limit.IsZero()
 			switch {
+			case charge.Blocked:
+				d.RetryAfter = weir.Never
+			case !d.OK && d.Limit.IsZero(): // another policy blocks the request
+				event.Outcome = Held
 			case !d.OK:
 				event.Outcome = Denied
 			case outcome == Denied:
@@ -227,6 +244,9 @@ func (e *Enforcer) observe(p *Admission, charges []policy.Charge, outcome Outcom
 // that time.
 func (p *Admission) denier() (by *policy.Charge, retry time.Duration) {
 	charges := p.Charges()
+	if by = blocked(charges); by != nil {
+		return by, weir.Never
+	}
 	by, retry = &charges[0], -1
 	for i := range charges {
 		for _, d := range p.ds[charges[i].From:charges[i].To] {

@@ -87,6 +87,7 @@ type Enforcer struct {
 	waits    bool // a policy has an OnDenied.Wait
 	settles  bool // a policy counts by the result
 	counts   bool // a policy counts denied requests
+	blocks   bool // a policy blocks requests
 	next     atomic.Pointer[Enforcer]
 	limiters map[string]keyLimiter // by policy; nil without a LimitFunc
 }
@@ -114,6 +115,7 @@ func New(store weir.Store, set *policy.Set, c Config) (*Enforcer, error) {
 		pc := p.Config()
 		e.waits = e.waits || pc.OnDenied.Wait > 0
 		e.counts = e.counts || pc.Count == policy.CountAll
+		e.blocks = e.blocks || pc.Blocks()
 		e.settles = e.settles || !c.NoResponse && byResult(&pc)
 	}
 	if c.LimitFunc != nil {

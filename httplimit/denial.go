@@ -70,7 +70,11 @@ func (m *Middleware) deny(w http.ResponseWriter, in *request) {
 		h.Set("Location", c.Redirect)
 		m.respond(w, c.Status, "", nil, weir.Never)
 	case c.IsProblem():
-		m.respond(w, c.Status, problemType, problem(c.Status, in.items), in.admission.Decision().RetryAfter)
+		violated := in.items
+		if retry := in.admission.Decision().RetryAfter; len(violated) == 0 && retry == weir.Never { // blocked
+			violated = []Item{{Name: in.admission.DeniedBy().Name()}}
+		}
+		m.respond(w, c.Status, problemType, problem(c.Status, violated), in.admission.Decision().RetryAfter)
 	default:
 		m.respond(w, c.Status, c.ContentType, []byte(c.Body), in.admission.Decision().RetryAfter)
 	}

@@ -93,3 +93,16 @@ func (p *Policy) checkMode(f *faults) {
 		f.Add("candidate", "", "want limits that differ from those of the policy: there is nothing to try out")
 	}
 }
+
+// fixed reports whether o, or the policy if o is nil, blocks a key or does not limit it.
+func (c *Config) fixed(o *Override) (blocked, unlimited bool) {
+	if o != nil {
+		return o.Block, o.Unlimited
+	}
+	return c.Block, c.Unlimited
+}
+
+// Blocks reports whether the policy or one of its overrides blocks requests.
+func (c *Config) Blocks() bool {
+	return c.Block || slices.ContainsFunc(c.Overrides, func(o Override) bool { return o.Block })
+}

@@ -18,8 +18,9 @@ func (p *Policy) compile(f *faults) {
 	p.compileMatch(f)
 	p.compileKey(f)
 	c := &p.config
-	if len(c.Limits) == 0 {
-		f.Add("limits", "", "want at least one limit, such as 10/s burst 20")
+	checkFixed(f, "", c.Limits, c.Block, c.Unlimited)
+	if c.Zone != "" && (c.Block || c.Unlimited) {
+		f.Add("nginx.zone", fault.Quote(c.Zone), "want limits with it: a policy that blocks or admits all requests has no state to share")
 	}
 	if c.Cost < 1 {
 		f.Add("cost", fmt.Sprint(c.Cost), "want at least 1 token")
@@ -137,6 +138,19 @@ func (p *Policy) compileKey(f *faults) {
 			f.Add(field, fault.Quote(k.String()), "want every part once: it is key[%d] already", j)
 		}
 		p.parts = append(p.parts, c)
+	}
+}
+
+// checkFixed adds the errors of a policy or an override at the field at, which has limits, blocks or
+// is unlimited.
+func checkFixed(f *faults, at string, limits []weir.Limit, block, unlimited bool) {
+	switch {
+	case block && (unlimited || len(limits) > 0):
+		f.Add(at+"block", "true", "want it alone, or limits without it")
+	case unlimited && len(limits) > 0:
+		f.Add(at+"limits", "unlimited", "want it alone, or other limits")
+	case !block && !unlimited && len(limits) == 0:
+		f.Add(at+"limits", "", "want at least one limit, such as 10/s burst 20")
 	}
 }
 

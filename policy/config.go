@@ -2,8 +2,8 @@ package policy
 
 import "github.com/floodweir/weir"
 
-// A Config describes a policy. Name, Key and Limits are required. The zero value of every
-// other field is its default.
+// A Config describes a policy. Name, Key and one of Limits, Block and Unlimited are required. The
+// zero value of every other field is its default.
 type Config struct {
 	// Name identifies the policy in keys, response fields, logs and metrics. It has 1 to 64
 	// letters a to z and A to Z, digits, '.', '_' and '-', with a letter or digit first.
@@ -26,6 +26,13 @@ type Config struct {
 	// Limits are decided together, all or nothing. Each must have its own state. New names the
 	// states (see Carry).
 	Limits []weir.Limit
+
+	// Block denies every matching request, with weir.Never and without the store. Without a
+	// Key, it has that of one bucket for all requests.
+	Block bool
+
+	// Unlimited admits every request of a key without an override.
+	Unlimited bool
 
 	// Cost is the number of tokens that a request takes of every limit, at most the capacity
 	// of each; 1 if zero.
@@ -150,6 +157,9 @@ type Override struct {
 	// that matches applies.
 	Key []string
 
-	// Limits replace the limits of the policy.
-	Limits []weir.Limit
+	// Limits replace the limits of the policy. Block and Unlimited are as in Config; one of
+	// the three is set.
+	Limits    []weir.Limit
+	Block     bool
+	Unlimited bool
 }

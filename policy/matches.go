@@ -29,6 +29,13 @@ type Charge struct {
 	// Cost is the cost of each of the requests.
 	Cost int64
 
+	// Enforced is true if the policy is enforced for this request.
+	Enforced bool
+
+	// Blocked is true if the policy blocks this request. It then has no Requests, and the
+	// caller denies the request without the store, with weir.Never.
+	Blocked bool
+
 	// Always is true for a candidate, which is decided for denied requests too.
 	Always bool
 
@@ -37,13 +44,13 @@ type Charge struct {
 
 	// Missed is set by Explain if the policy does not match. It is the field, such as
 	// "match.methods", or "mode" for a policy that is Off. It is "nginx.zone" if another
-	// policy of the zone is charged.
+	// policy of the zone is charged, and "unlimited" if the policy does not limit the key.
 	Missed string
 }
 
 // Match fills q with one Charge for each policy that matches a request and is not Off; of the
-// policies of a zone only the first is charged. It returns the number of q.Requests that are
-// enforced.
+// policies of a zone only the first is charged. A policy that does not limit the key has no Charge.
+// It returns the number of q.Requests that are enforced.
 //
 // Enforced policies are first. The caller decides them together, all or nothing, with one call
 // of weir.Store.DoAll. Policies in shadow mode follow: shadow policies, policies that are not
@@ -81,13 +88,15 @@ func (s *Set) Explain(q *Matches, a Attributes) []Charge {
 			if missed == matched && m.zoned && q.zoneCharged(&now, m) {
 				missed = missedZone
 			}
-			if c.Missed = m.why(missed); missed == matched {
-				q.add(m, &src, &now)
+			if c.Missed = m.why(missed); missed == matched && !q.add(m, &src, &now) {
+				c.Missed = "unlimited"
 			}
 		}
 		all = append(all, c)
 		if m.candidate != nil {
-			c.Policy = m.candidate.Policy
+			if c.Policy = m.candidate.Policy; c.Missed == "unlimited" {
+				c.Missed = ""
+			}
 			all = append(all, c)
 		}
 	}
@@ -144,8 +153,9 @@ func (q *Matches) end(now pending) int {
 	return enforced
 }
 
-// add adds the charge of a policy that matches, and that of its candidate.
-func (q *Matches) add(m *member, s *source, now *pending) {
+// add adds the charge of a policy that matches, and that of its candidate. It returns false if the
+// policy does not limit the key.
+func (q *Matches) add(m *member, s *source, now *pending) (limited bool) {
 	q.key = m.appendKey(q.key[:0], s)
 	parts := q.key[len(m.bucket):]
 	charge := Charge{Policy: m.Policy, Key: m.key(q.key), Cost: m.cost(s), Err: s.err}
@@ -153,22 +163,29 @@ func (q *Matches) add(m *member, s *source, now *pending) {
 	if m.config.Mode == Shadow || m.config.Percent < 100 && share(charge.Key) >= m.config.Percent {
 		to = &q.later
 	}
-	to.add(m, &charge, parts, s)
+	charge.Enforced = to == now
+	limited = to.add(m, &charge, parts, s)
 	if c := m.candidate; c != nil {
 		whole := append(append(q.key, c.bucket...), parts...)
-		charge.Policy, charge.Key, charge.Always = c.Policy, c.key(whole[len(q.key):]), true
+		charge.Policy, charge.Key, charge.Always, charge.Enforced = c.Policy, c.key(whole[len(q.key):]), true, false
 		q.key = whole[:len(q.key)]
 		q.later.add(c, &charge, parts, s)
 	}
+	return limited
 }
 
-func (to *pending) add(m *member, charge *Charge, parts []byte, s *source) {
-	limits, overridden := m.limits(charge.Key, parts, s)
+// add adds a charge. It returns false, without a charge, if the policy does not limit the key.
+func (to *pending) add(m *member, charge *Charge, parts []byte, s *source) (limited bool) {
+	limits, override := m.limits(charge.Key, parts, s)
+	blocked, unlimited := m.config.fixed(override)
+	if unlimited {
+		return false
+	}
 	var from [][]weir.Limit
 	if len(m.previous) > 0 {
-		from = m.history.from(limits, overridden, charge.Key, parts, s)
+		from = m.history.from(limits, override != nil, charge.Key, parts, s)
 	}
-	charge.From = len(to.requests)
+	charge.From, charge.Blocked = len(to.requests), blocked
 	for i, l := range limits {
 		to.requests = append(to.requests, weir.Request{Verb: weir.Take, Key: charge.Key, Limit: l, N: charge.Cost})
 		if from != nil && from[i] != nil {
@@ -180,6 +197,7 @@ func (to *pending) add(m *member, charge *Charge, parts []byte, s *source) {
 	}
 	charge.To = len(to.requests)
 	to.charges = append(to.charges, *charge)
+	return true
 }
 
 // share returns the hash of a key, from 0 to 99 (see Config.Percent).

@@ -32,7 +32,10 @@ type wildcard struct {
 // sameOverrides reports whether p and o have overrides of the same keys whose limits are
 // the same.
 func (p *Policy) sameOverrides(o *Policy, same func(a, b []weir.Limit) bool) bool {
-	limits := func(i, j int) bool { return same(p.config.Overrides[i].Limits, o.config.Overrides[j].Limits) }
+	limits := func(i, j int) bool {
+		a, b := &p.config.Overrides[i], &o.config.Overrides[j]
+		return a.Block == b.Block && a.Unlimited == b.Unlimited && same(a.Limits, b.Limits)
+	}
 	return maps.EqualFunc(p.overrides, o.overrides, limits) &&
 		slices.EqualFunc(p.wildcards, o.wildcards, func(a, b wildcard) bool { return a.text == b.text && limits(a.override, b.override) })
 }
@@ -58,9 +61,7 @@ func (p *Policy) compileOverrides(f *faults) {
 	places := make(map[string]int, len(overrides))
 	for i, o := range overrides {
 		field := fmt.Sprintf("overrides[%d]", i)
-		if len(o.Limits) == 0 {
-			f.Add(field+".limits", "", "want at least one limit, such as 1000/s")
-		}
+		checkFixed(f, field+".", o.Limits, o.Block, o.Unlimited)
 		p.compileLimits(f, field+".limits", o.Limits)
 		p.most = max(p.most, len(o.Limits))
 		if len(p.parts) == 0 {

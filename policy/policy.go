@@ -62,6 +62,7 @@ func (p *Policy) newCandidate() *Policy {
 	c.config.Zone, c.bucket = "", c.config.Name
 	c.config.Mode, c.config.Percent = Shadow, 100
 	c.config.Limits, c.config.Candidate, c.config.Overrides = p.config.Candidate, nil, nil
+	c.config.Block, c.config.Unlimited = false, false
 	return &c
 }
 
@@ -83,6 +84,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Mode == "" {
 		c.Mode = Enforce
+	}
+	if c.Block && len(c.Key) == 0 {
+		c.Key = []KeyPart{{Source: Constant, Name: "all"}}
 	}
 	c.OnDenied.setDefaults()
 }
@@ -185,20 +189,20 @@ func (h *headerMatch) matches(lines []string) bool {
 	return false
 }
 
-// limits returns the limits of a key, and whether an override gives them. parts are the
+// limits returns the limits of a key, and the override that gives them, or nil. parts are the
 // values of the key, which a hashed key does not contain.
-func (p *Policy) limits(key string, parts []byte, s *source) (limits []weir.Limit, overridden bool) {
+func (p *Policy) limits(key string, parts []byte, s *source) ([]weir.Limit, *Override) {
 	if len(p.overrides) > 0 {
 		if i, ok := p.overrides[key]; ok {
-			return p.config.Overrides[i].Limits, true
+			return p.config.Overrides[i].Limits, &p.config.Overrides[i]
 		}
 	}
 	for i := range p.wildcards {
 		if w := &p.wildcards[i]; w.fits(parts, s) {
-			return p.config.Overrides[w.override].Limits, true
+			return p.config.Overrides[w.override].Limits, &p.config.Overrides[w.override]
 		}
 	}
-	return p.config.Limits, false
+	return p.config.Limits, nil
 }
 
 func canonical(header string) string { return textproto.CanonicalMIMEHeaderKey(header) }

@@ -65,7 +65,7 @@ func (h *history) from(limits []weir.Limit, overridden bool, key string, parts [
 	changed := false
 	for i, p := range h.previous {
 		l, r := p.limits(key, parts, s)
-		previous[i], overridden = l, overridden || r
+		previous[i], overridden = l, overridden || r != nil
 		changed = changed || !slices.EqualFunc(l, limits, sameState)
 	}
 	switch {

@@ -66,7 +66,7 @@ func (d *decoder) mapping(p place) mapping {
 func (d *decoder) complete(m mapping) {
 	there := func(name string) bool { return m.Names[name].There() }
 	for _, f := range m.shape.Fields {
-		if f.Required && !there(f.Name) {
+		if f.Required && !there(f.Name) && !(f.Unless != "" && there(f.Unless)) {
 			d.Fail(m.node, strict.Join(m.field, f.Name), "", "%s", f.Shape.Want)
 		}
 	}

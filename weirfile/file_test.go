@@ -162,7 +162,7 @@ policies:
 	if c.OnStoreError != policy.Local || c.Percent != 10 || fmt.Sprint(c.Candidate) != "[20/s burst 20 1000/h burst 1000]" || c.Carry != weir.CarryAsIs {
 		t.Errorf("policy = %+v", c)
 	}
-	if got, want := fmt.Sprint(c.Overrides), "[{[10.0.0.0/8 *] [100/s burst 100]} {[* team-*] [50/s burst 50]}]"; got != want {
+	if got, want := fmt.Sprint(c.Overrides), "[{[10.0.0.0/8 *] [100/s burst 100] false false} {[* team-*] [50/s burst 50] false false}]"; got != want {
 		t.Errorf("overrides = %s, want %s", got, want)
 	}
 	b, d := f.Policies.Policy("b").Config(), f.Policies.Policy("d").Config()

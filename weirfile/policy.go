@@ -17,8 +17,9 @@ func (r *policyReader) config(m mapping) policy.Config {
 	var c policy.Config
 	c.Name, _ = r.text(m.at("name"))
 	r.match(m.at("match"), &c.Match)
+	c.Limits, c.Block, c.Unlimited = r.allowance(m.at("limits"))
+	r.block(m, &c)
 	r.key(m.at("key"), &c)
-	c.Limits = r.limits(m.at("limits"))
 	r.cost(m.at("cost"), &c)
 	word, _ := r.word(m.at("count"))
 	c.Count = policy.Count(word)
@@ -48,6 +49,53 @@ func (r *policyReader) limits(p place) []weir.Limit {
 		r.record(place{n, field, nil})
 	}
 	return limits
+}
+
+// allowance reads limits, or 0 or unlimited in their place.
+func (r *policyReader) allowance(p place) (limits []weir.Limit, block, unlimited bool) {
+	if !p.there() || p.shape != grammar.PolicyLimits {
+		return r.limits(p), false, false
+	}
+	all := p
+	if p.node.Kind() == strict.List {
+		for i, n := range r.List(p.node) {
+			switch {
+			case !isAllowance(n):
+			case all.node.Len() > 1:
+				r.Fail(n, strict.Index(all.field, i), n.String(), "want it alone, without other limits")
+				return nil, false, false
+			default:
+				p = place{n, strict.Index(all.field, i), all.shape.Of}
+			}
+		}
+	}
+	if word := p.node.Text(); isAllowance(p.node) {
+		r.Plain(p.node, p.field)
+		return nil, word == "0", word == "unlimited"
+	}
+	return r.limits(all), false, false
+}
+
+func isAllowance(n strict.Node) bool {
+	return n.Scalar() && (n.Text() == "0" || n.Text() == "unlimited")
+}
+
+// block reads block: true.
+func (r *policyReader) block(m mapping, c *policy.Config) {
+	p := m.at("block")
+	if !p.there() {
+		return
+	}
+	for _, other := range []string{"limits", "nginx"} {
+		if m.at(other).there() {
+			r.failIn(p, p.node.String(), "want it or %s, not both", other)
+			return
+		}
+	}
+	if !r.boolean(p) && p.node.Kind() == strict.Boolean {
+		r.failIn(p, p.node.String(), "want true, or limits in its place")
+	}
+	c.Block = true
 }
 
 func (r *policyReader) match(p place, m *policy.Match) {
@@ -227,7 +275,7 @@ func (r *policyReader) overrides(p place, c *policy.Config) {
 			o.Key = r.overrideKey(r.record(p))
 		}
 		if p := m.at("limits"); p.there() {
-			o.Limits = r.limits(r.record(p))
+			o.Limits, o.Block, o.Unlimited = r.allowance(r.record(p))
 		}
 		c.Overrides = append(c.Overrides, o)
 	}

@@ -19,14 +19,15 @@ var (
 	percent = &Shape{Kind: Integer, Least: 1, Most: 100}
 )
 
-var policies = &Shape{Kind: Map, Def: "policy", OneOf: []string{"limits", "nginx"}, Want: "want limits, such as 10/s burst 20, or nginx, such as { rate: 10r/s, burst: 20 }", Fields: []Field{
+var policies = &Shape{Kind: Map, Def: "policy", OneOf: []string{"limits", "nginx", "block"}, Want: "want limits, such as 10/s burst 20, or nginx, such as { rate: 10r/s, burst: 20 }, or block: true", Fields: []Field{
 	{Name: "name", Doc: "the name in headers, logs, metrics and keys", Required: true, Examples: []any{"api-per-client"}, Shape: name},
 	{Name: "match", Doc: "which requests it applies to: a path, an expression, or lists that must all match; every request if omitted",
 		Examples: []any{"/api/*", `request.path.startsWith("/api/")`}, Shape: match},
-	{Name: "key", Doc: "the parts of a request that identify a bucket; several parts make one for each combination", Required: true, Examples: []any{[]string{"client.ip"}}, Shape: &Shape{
+	{Name: "key", Doc: "the parts of a request that identify a bucket; several parts make one for each combination; required without block", Required: true, Unless: "block", Examples: []any{[]string{"client.ip"}}, Shape: &Shape{
 		Kind: ListOrOne, Want: wantKey, Of: keyPart,
 	}},
-	{Name: "limits", Doc: "the limits; decided together, all or nothing", Examples: []any{[]string{"10/s burst 20", "5000/24h"}}, Shape: limits},
+	{Name: "limits", Doc: "the limits; decided together, all or nothing. 0 blocks every request, unlimited limits only the keys of overrides", Examples: []any{[]string{"10/s burst 20", "5000/24h"}}, Shape: PolicyLimits},
+	{Name: "block", Doc: "true denies every request, like limits: 0", Examples: []any{true}, Shape: boolean},
 	{Name: "nginx", Doc: "a limit in the terms of nginx's limit_req, instead of limits", Examples: []any{map[string]any{"rate": "10r/s", "burst": 20, "nodelay": true}}, Shape: nginx},
 	{Name: "cost", Doc: "the tokens that a request takes from each limit: a number, an expression, or a value in the response", Default: 1, Shape: cost},
 	{Name: "count", Doc: "which requests count: admitted, all (also denied ones), or those with a response in failures, or not in failures", Default: string(policy.CountAdmitted), Shape: count},
@@ -38,7 +39,7 @@ var policies = &Shape{Kind: Map, Def: "policy", OneOf: []string{"limits", "nginx
 	{Name: "candidate", Doc: "limits to try: they decide the same requests in shadow", Examples: []any{[]string{"20/s"}}, Shape: limits},
 	{Name: "carry", Doc: "what a key keeps when its limits change: what it used, or a number of tokens", Default: Carries[0], Shape: &Shape{Kind: Word, Words: Carries}},
 	{Name: "overrides", Doc: "other limits for certain keys", Shape: &Shape{
-		Kind: List, Of: override, Want: "want a list of overrides such as { key: [203.0.113.7], limits: [1000/s] }",
+		Kind: List, Of: policyOverride, Want: "want a list of overrides such as { key: [203.0.113.7], limits: [1000/s] }",
 	}},
 }}
 
@@ -117,6 +118,19 @@ var override = &Shape{Kind: Map, Def: "override", Fields: []Field{
 	}},
 	{Name: "limits", Doc: "the limits of such a key, instead of the policy's", Required: true, Shape: limits},
 }}
+
+var policyOverride = &Shape{Kind: Map, Def: "policy_override", Fields: []Field{
+	override.Fields[0],
+	{Name: "limits", Doc: "the limits of such a key, instead of the policy's; 0 blocks it, unlimited does not limit it", Required: true, Shape: PolicyLimits},
+}}
+
+// PolicyLimits is the shape of the limits of a policy, which can block or admit all requests.
+var PolicyLimits = &Shape{
+	Kind: ListOrOne, Def: "policy_limits", Want: "want at least one limit, such as 10/s burst 20; 0 to block, or unlimited",
+	Of: &Shape{Kind: Choice, Want: limits.Of.Want + "; 0 to block, or unlimited", Any: append([]*Shape{
+		{Kind: Integer}, {Kind: Text, Pattern: `^(0|unlimited)$`},
+	}, limits.Of.Any...)},
+}
 
 const wantValue = `want the values of the key, as text; "" for a request without the part`
 

@@ -138,7 +138,7 @@ func (g *generator) fields(s *Shape) object {
 			o = append(o, member{"examples", f.Examples})
 		}
 		properties = append(properties, member{f.Name, append(o, g.shape(f.Shape, false)...)})
-		if f.Required {
+		if f.Required && f.Unless == "" {
 			required = append(required, f.Name)
 		}
 	}

@@ -107,6 +107,12 @@ func summary(name string, f *weirfile.File) string {
 	for _, p := range f.Policies.Policies() {
 		c := p.Config()
 		var limits, key []string
+		switch {
+		case c.Block:
+			limits = []string{"blocked"}
+		case c.Unlimited:
+			limits = []string{"unlimited"}
+		}
 		for _, l := range c.Limits {
 			limits = append(limits, l.String())
 		}

@@ -28,11 +28,18 @@ func TestCompileFaults(t *testing.T) {
 		{`key: [client.ip, "claim:sub"]`, `edge: policy "p": key[1]: "claim:sub": nginx does not read JSON Web Tokens: use a header that carries the claim, or ` + behind},
 		{`count: all`, `edge: policy "p": count: all: nginx does not charge denied requests: use admitted, or ` + behind},
 		{`on_denied: { wait: 2s }`, `edge: policy "p": on_denied.wait: 2s: nginx does not hold denied requests back: leave it out, or ` + behind},
+		{`overrides: [{ key: "*", limits: unlimited }]`, `edge: policy "p": overrides[0].limits: unlimited: nginx needs limits: ` + behind},
+		{`overrides: [{ key: "*", limits: 0 }]`, `edge: policy "p": overrides[0].limits: 0: nginx needs limits: ` + behind},
 		{`candidate: 5/s`, `edge: policy "p": candidate: "5/s burst 5": nginx does not try candidate limits: use a second policy with mode: shadow, or ` + behind},
 		{`carry: as_is`, `edge: policy "p": carry: as_is: nginx keeps what was used or nothing: use usage or reset, or ` + behind},
 		{`overrides: [{ key: "*", limits: { rate: 5/month, calendar: UTC } }]`, `edge: policy "p": overrides[0].limits: "5/month fixed_window calendar UTC": nginx has no time zones for calendar windows: use a period such as 24h, or ` + behind},
+		{`block: true`, `edge: policy "p": block: true: nginx does not block requests by policy: use deny or return in its configuration, or ` + behind},
+		{`limits: unlimited`, `edge: policy "p": limits: unlimited: nginx needs limits: ` + behind},
 	} {
-		text := "policies:\n  - { name: p, limits: 10/s, " + test.policy
+		text := "policies:\n  - { name: p, " + test.policy
+		if !strings.HasPrefix(test.policy, "limits") && !strings.HasPrefix(test.policy, "block") {
+			text += ", limits: 10/s"
+		}
 		if !strings.HasPrefix(test.policy, "key") {
 			text += ", key: client.ip"
 		}

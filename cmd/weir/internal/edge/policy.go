@@ -57,6 +57,12 @@ func (c *compiler) unsupported(cfg policy.Config) {
 	if cfg.Settle.JSON != "" {
 		c.Add("cost.json", fault.Quote(cfg.Settle.JSON), "nginx does not read the cost from responses: put this policy into Weir's gateway, see docs/nginx.md")
 	}
+	if cfg.Block {
+		c.Add("block", "true", "nginx does not block requests by policy: use deny or return in its configuration, or %s", elsewhere)
+	}
+	if cfg.Unlimited {
+		c.Add("limits", "unlimited", "nginx needs limits: %s", elsewhere)
+	}
 	if cfg.Count == policy.CountAll {
 		c.Add("count", "all", "nginx does not charge denied requests: use admitted, or %s", elsewhere)
 	}
@@ -84,6 +90,13 @@ func (c *compiler) expression(field string, e fmt.Stringer) any {
 // file, so the limits of Exact, a map, are added first.
 func (c *compiler) overrides(out *Policy, cfg policy.Config, o outline.Policy) {
 	for i, override := range cfg.Overrides {
+		if override.Block || override.Unlimited {
+			word := "0"
+			if override.Unlimited {
+				word = "unlimited"
+			}
+			c.Add(fmt.Sprintf("overrides[%d].limits", i), word, "nginx needs limits: %s", elsewhere)
+		}
 		c.limits(fmt.Sprintf("overrides[%d].limits", i), override.Limits)
 	}
 	if len(o.Exact) > 0 {

@@ -92,6 +92,9 @@ type Policy struct {
 	Key  string `json:"key,omitempty"`
 	Cost int64  `json:"cost,omitempty"`
 
+	// Blocks is true if the policy blocks the request, whatever was charged.
+	Blocks bool `json:"blocks,omitempty"`
+
 	// OnStoreError is the decision without the store.
 	OnStoreError string `json:"on_store_error,omitempty"`
 

@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/floodweir/weir"
@@ -33,9 +34,11 @@ func Explain(ctx context.Context, store weir.Store, set *policy.Set, q Question)
 		storeErr = e.decide(0, enforced)
 	}
 	for _, c := range charges {
-		a.Policies = append(a.Policies, e.policy(c, enforced, storeErr))
+		a.Policies = append(a.Policies, e.policy(c, storeErr))
 	}
-	if enforced > 0 {
+	if i := slices.IndexFunc(charges, func(c policy.Charge) bool { return c.Missed == "" && c.Enforced && c.Blocked }); i >= 0 {
+		e.deny(charges[i], weir.Decision{RetryAfter: weir.Never})
+	} else if enforced > 0 {
 		e.setVerdict(charges, enforced, storeErr)
 	}
 	return a, nil
@@ -61,7 +64,7 @@ func (e *explanation) decide(from, to int) error {
 
 // policy returns the result of one policy. storeErr is the reason why enforced policies were
 // not decided, or nil.
-func (e *explanation) policy(f policy.Charge, enforced int, storeErr error) Policy {
+func (e *explanation) policy(f policy.Charge, storeErr error) Policy {
 	c := f.Policy.Config()
 	p := Policy{Name: f.Policy.Name(), Matched: f.Missed == "", Why: f.Missed, Mode: string(c.Mode)}
 	p.Candidate = strings.HasSuffix(p.Name, "~candidate")
@@ -74,7 +77,10 @@ func (e *explanation) policy(f policy.Charge, enforced int, storeErr error) Poli
 	if f.Missed != "" {
 		return p
 	}
-	p.Key, p.Cost, p.Enforced, p.OnStoreError = f.Key, f.Cost, f.From < enforced, string(c.OnStoreError)
+	p.Key, p.Cost, p.Enforced, p.Blocks, p.OnStoreError = f.Key, f.Cost, f.Enforced, f.Blocked, string(c.OnStoreError)
+	if p.Blocks {
+		return p
+	}
 	err := storeErr
 	if !p.Enforced {
 		err = e.decide(f.From, f.To)
@@ -107,7 +113,7 @@ func (e *explanation) setVerdict(charges []policy.Charge, enforced int, storeErr
 	counts := enforce.Combine(e.ds[:enforced])
 	e.Verdict, e.Delay = Admitted, Seconds(counts.Delay)
 	for i, f := range charges {
-		if f.Missed != "" || f.From >= enforced {
+		if f.Missed != "" || !f.Enforced {
 			continue
 		}
 		for j := f.From; j < f.To; j++ {

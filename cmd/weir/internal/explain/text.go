@@ -53,6 +53,8 @@ func (p *Policy) write(b *strings.Builder) {
 			why = "off"
 		case "nginx.zone":
 			why = "not decided: a request counts once in a zone, by the first matching policy"
+		case "unlimited":
+			why = "does not limit this key"
 		}
 		fmt.Fprintf(b, "  %s: %s\n", p.Name, why)
 		return
@@ -64,6 +66,9 @@ func (p *Policy) write(b *strings.Builder) {
 	b.WriteByte('\n')
 	if p.Problem != "" {
 		fmt.Fprintf(b, "    %s\n", printable(p.Problem))
+	}
+	if p.Blocks {
+		b.WriteString("    blocks the request\n")
 	}
 	for _, l := range p.Limits {
 		l.write(b, p.Problem)

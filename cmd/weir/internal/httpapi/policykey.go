@@ -46,7 +46,8 @@ func newKeyedPolicy(p *policy.Policy) (*keyedPolicy, error) {
 		}
 	}
 	plain, err := policy.New(policy.Config{
-		Name: c.Name, Zone: c.Zone, Match: match, Key: key, Limits: c.Limits, Cost: c.Cost, Carry: c.Carry, Overrides: c.Overrides,
+		Name: c.Name, Zone: c.Zone, Match: match, Key: key, Limits: c.Limits, Block: c.Block, Unlimited: c.Unlimited,
+		Cost: c.Cost, Carry: c.Carry, Overrides: c.Overrides,
 	})
 	if err != nil {
 		return nil, err
@@ -68,8 +69,11 @@ func (n *keyedPolicy) requests(key []string) ([]weir.Request, error) {
 	}
 	var q policy.Matches
 	n.set.Match(&q, a)
+	if len(q.Charges) == 1 && q.Charges[0].Blocked {
+		return nil, invalid("key", fmt.Appendf(nil, "%q", key), "a key with limits: policy "+n.name+" blocks it")
+	}
 	if len(q.Requests) == 0 {
-		return nil, invalid("key", fmt.Appendf(nil, "%q", key), "a key that policy "+n.name+" matches")
+		return nil, invalid("key", fmt.Appendf(nil, "%q", key), "a key that policy "+n.name+" matches and limits")
 	}
 	return q.Requests, nil
 }
