@@ -47,8 +47,9 @@ var layout = map[string]row{
 	// constructors alone, and time for Duration alone.
 	"internal/algo": {layer: 0, std: []string{"errors", "fmt", "math", "math/bits", "time"}},
 
-	"internal/fault":   {layer: 0}, // lists of invalid fields
-	"internal/outline": {layer: 0}, // policies and limits as cmd/weir/internal/edge compiles them
+	"internal/fault":    {layer: 0}, // lists of invalid fields
+	"internal/jsontext": {layer: 0}, // JSON in pieces
+	"internal/outline":  {layer: 0}, // policies and limits as cmd/weir/internal/edge compiles them
 
 	"memstore/internal/*": {layer: 0}, // data structures without limits
 
@@ -59,7 +60,8 @@ var layout = map[string]row{
 	"internal/fakestore": {layer: 3}, // stores for tests
 	"internal/porttest":  {layer: 0}, // free ports for tests
 
-	"": {layer: 1}, // package weir
+	"":       {layer: 1}, // package weir
+	"budget": {layer: 1}, // the usage in responses of language models, and its cost
 
 	"memstore":          {layer: 2},
 	"redisstore":        {layer: 2},

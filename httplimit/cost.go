@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/floodweir/weir/internal/jsontext"
 )
 
 const (
@@ -62,7 +64,7 @@ type body struct {
 	stream  bool
 	text    []byte // what filter keeps of the body, or of the current line
 	long    bool   // text was longer than maxBody, and is empty
-	filter  jsonFilter
+	filter  jsontext.Filter
 }
 
 // newBody returns nil for a response that cannot be parsed.
@@ -94,7 +96,7 @@ func (b *body) keep(p []byte) {
 	if b.long {
 		return
 	}
-	if b.text = b.filter.append(b.text, p); len(b.text) > maxBody {
+	if b.text = b.filter.Append(b.text, p); len(b.text) > maxBody {
 		b.text, b.long = nil, true
 	}
 }
@@ -110,5 +112,5 @@ func (b *body) end() {
 			b.members[i].read(text)
 		}
 	}
-	b.text, b.long, b.filter = b.text[:0], false, jsonFilter{}
+	b.text, b.long, b.filter = b.text[:0], false, jsontext.Filter{}
 }

@@ -1,4 +1,4 @@
-package httplimit
+package jsontext
 
 import (
 	"encoding/json"
@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// FuzzJSONFilter checks that the filtered text is JSON with the same members, without arrays and the
+// FuzzFilter checks that the filtered text is JSON with the same members, without arrays and the
 // ends of long strings, for any division into pieces.
-func FuzzJSONFilter(f *testing.F) {
+func FuzzFilter(f *testing.F) {
 	for _, text := range []string{
 		`{"a":[1,"]",{"b":[]}],"c":"\"[","d":{"e":[[]]}}`, `"` + strings.Repeat(`\u00e9\\é`, 900) + `"`, `[[`, `"\`, `{"a":]}`, `"\u"`,
 	} {
@@ -16,13 +16,13 @@ func FuzzJSONFilter(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string, piece int) {
 		piece = max(1, min(piece, 1<<10))
-		var s, whole jsonFilter
+		var s, whole Filter
 		var got []byte
 		for rest := text; rest != ""; {
 			n := min(piece, len(rest))
-			got, rest = s.append(got, []byte(rest[:n])), rest[n:]
+			got, rest = s.Append(got, []byte(rest[:n])), rest[n:]
 		}
-		if once := whole.append(nil, []byte(text)); string(once) != string(got) || len(got) > len(text) {
+		if once := whole.Append(nil, []byte(text)); string(once) != string(got) || len(got) > len(text) {
 			t.Fatalf("%q at once is %q, in pieces of %d %q", text, once, piece, got)
 		}
 		var want, left any

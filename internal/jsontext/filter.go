@@ -1,12 +1,14 @@
-package httplimit
+// Package jsontext removes the parts of a JSON text that contain no numbers of interest, while
+// the text arrives in pieces.
+package jsontext
 
 // maxString bounds the bytes that are kept of a string. Member names in paths are shorter, also
 // with escapes.
 const maxString = 8 << 10
 
-// A jsonFilter removes from a JSON text what contains no cost: the elements of arrays, and the ends
+// A Filter removes from a JSON text what contains no cost: the elements of arrays, and the ends
 // of long strings. Long responses are long because of these, and the cost often follows them.
-type jsonFilter struct {
+type Filter struct {
 	arrays int // nesting depth
 	quoted bool
 	length int  // of the string, in bytes
@@ -14,8 +16,8 @@ type jsonFilter struct {
 	cut    bool // the rest of the string is left out
 }
 
-// append appends the kept bytes of text, the next piece, to dst.
-func (f *jsonFilter) append(dst, text []byte) []byte {
+// Append appends the kept bytes of text, the next piece, to dst.
+func (f *Filter) Append(dst, text []byte) []byte {
 	for _, c := range text {
 		keep := f.arrays == 0
 		switch {
@@ -38,7 +40,7 @@ func (f *jsonFilter) append(dst, text []byte) []byte {
 
 // inString processes one byte of a string, and reports whether to keep it. An escape is kept or
 // removed as a whole.
-func (f *jsonFilter) inString(c byte) bool {
+func (f *Filter) inString(c byte) bool {
 	f.length++
 	switch {
 	case f.escape == 5 && c == 'u':
@@ -58,3 +60,6 @@ func (f *jsonFilter) inString(c byte) bool {
 	}
 	return !f.cut
 }
+
+// InString reports whether the text so far ends inside a string.
+func (f *Filter) InString() bool { return f.quoted }
