@@ -83,14 +83,21 @@ func (b *builder) add(d draft) {
 		return
 	}
 	d.name = unique(b.names, d.name)
-	text := d.text()
-	_, err := weirfile.Parse("policy", []byte("policies:\n"+text))
+	err := b.check(&d)
 	if err == nil {
 		b.names[d.name] = true
-		b.policies = append(b.policies, written{text, d.from, d.at})
+		b.policies = append(b.policies, written{d.text(), d.from, d.at})
 		return
 	}
 	b.list(d.at, d.from, "not a valid policy: %s", reason(err))
+}
+
+// check returns the error of a policy file with d alone, under a valid name.
+func (b *builder) check(d *draft) error {
+	alone := *d
+	alone.name = unique(nil, d.name)
+	_, err := weirfile.Parse("policy", []byte("policies:\n"+alone.text()))
+	return err
 }
 
 // addFunction adds a rule for the functions of a name to the file if it is valid, and lists

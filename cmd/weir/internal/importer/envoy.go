@@ -126,6 +126,12 @@ func stronger(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor) (all []*ratel
 	return all
 }
 
+// withoutValue reports whether ds has a descriptor of a key for all values. Beside it, a
+// value of "*" has no meaning of its own.
+func withoutValue(ds []*ratelimit.Descriptor, key string) bool {
+	return slices.ContainsFunc(ds, func(o *ratelimit.Descriptor) bool { return o.Key == key && o.Value == "" })
+}
+
 // narrow returns the criteria of d, one of ds, within those of above. Its conditions exclude
 // the stronger descriptors, except those in but.
 func narrow(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor, above criteria, but []*ratelimit.Descriptor) criteria {
@@ -144,6 +150,8 @@ func narrow(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor, above criteria,
 	case d.Value == "" && a.header:
 		where, key = append(where, a.text+` != ""`), append(key, a.key)
 	case d.Value == "":
+		key = append(key, a.key)
+	case d.Value == "*" && !d.ShareThreshold && a.key != "" && !a.wild && !withoutValue(ds, d.Key):
 		key = append(key, a.key)
 	case wild && !a.wild:
 		why = fmt.Sprintf("%s cannot be compared with a pattern", d.Key)

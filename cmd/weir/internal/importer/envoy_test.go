@@ -171,3 +171,20 @@ func TestEnvoyBroken(t *testing.T) {
 		t.Errorf("a directory that is not there: %v", err)
 	}
 }
+
+// TestEnvoyAnyAddress checks that the value "*" of an address is each address.
+func TestEnvoyAnyAddress(t *testing.T) {
+	for text, want := range map[string]string{
+		`- { key: remote_address, value: "*", rate_limit: { unit: second, requests_per_unit: 50 } }`:     `key: [client.ip/128]`,
+		`- { key: remote_address, value: "192.*", rate_limit: { unit: second, requests_per_unit: 50 } }`: "",
+	} {
+		r, err := importer.Envoy(write(t, "a.yaml", "domain: d\ndescriptors:\n"+text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		accepted(t, r)
+		if !strings.Contains(r.Text, want) || (len(r.Listed) == 0) != (want != "") {
+			t.Errorf("%s: listed %v, want %s, got\n%s", text, r.Listed, want, r.Text)
+		}
+	}
+}

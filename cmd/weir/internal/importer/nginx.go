@@ -71,6 +71,8 @@ type nginx struct {
 	order   []*group
 	zones   map[string]*shared // by the name of the zone and that of the server
 	remarks map[string]bool    // comments at the top of the file
+
+	answering bool // limit paths that nginx answers with return too
 }
 
 // A group is the scopes that share one limit, which becomes one policy.
@@ -119,7 +121,23 @@ func (n *nginx) write() {
 		z.groups++
 	}
 	for _, g := range n.order {
-		n.policy(g)
+		listed := len(n.listed)
+		d, ok := n.policy(g)
+		if ok && n.check(&d) != nil { // its condition may be too large
+			all := n.listed[:len(n.listed):len(n.listed)]
+			n.listed = n.listed[:listed:listed]
+			n.answering = true
+			simple, ok := n.policy(g)
+			if n.answering = false; ok && n.check(&simple) == nil {
+				simple.differs("match", "the paths that nginx answers with return are limited too: a condition without them would be too large.")
+				d = simple
+			} else {
+				n.listed = all
+			}
+		}
+		if ok {
+			n.add(d)
+		}
 	}
 }
 
@@ -147,20 +165,20 @@ func (n *nginx) group(s *nginxconf.Server, o *nginxconf.Scope, u nginxconf.Use) 
 	g.scopes[o] = true
 }
 
-// policy creates the policy of a group.
-func (n *nginx) policy(g *group) {
+// policy returns the policy of a group, if it can be expressed and a request matches.
+func (n *nginx) policy(g *group) (d draft, ok bool) {
 	u := g.use
-	d := draft{at: of(u.Directive), from: fmt.Sprintf("%s; of %s: %s", u.Directive, of(u.Zone.Directive), u.Zone.Directive), name: u.Zone.Name}
+	d = draft{at: of(u.Directive), from: fmt.Sprintf("%s; of %s: %s", u.Directive, of(u.Zone.Directive), u.Zone.Directive), name: u.Zone.Name}
 	zone := n.zones[g.zone()]
 	if u.Zone.Conn && zone.groups > 1 {
 		d.differs("", "nginx shares the state of zone %s between all places that name it; here each policy has its own.", u.Zone.Name)
 	}
 	if !n.where(&d, g) {
-		return // no request matches
+		return d, false // no request matches
 	}
 	if why := key(&d, u.Zone, g.name, zone.groups > 1); why != "" {
 		n.list(of(u.Directive), u.Directive.String(), "the key of its zone is %s (%s): %s", short(u.Zone.Key), of(u.Zone.Directive), why)
-		return
+		return d, false
 	}
 	if slices.Contains(d.key, "client.ip/128") {
 		n.remark("client.ip/128 counts each IPv6 address separately, as nginx does. One client has many addresses: client.ip, without /128, counts its network of 64 bits.")
@@ -174,7 +192,7 @@ func (n *nginx) policy(g *group) {
 		}
 		requests(&d, g, name)
 	}
-	n.add(d)
+	return d, true
 }
 
 // slots sets the limit of a limit_conn.

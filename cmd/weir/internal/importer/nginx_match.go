@@ -69,7 +69,9 @@ func (d *draft) anyHost(parts []part) {
 	var hosts, texts []string
 	isList := true
 	for _, p := range parts {
-		texts = append(texts, p.host.text)
+		if !slices.Contains(texts, p.host.text) {
+			texts = append(texts, p.host.text)
+		}
 		isList = isList && p.host.plain != nil
 		for _, h := range p.host.plain {
 			if !slices.Contains(hosts, h) {

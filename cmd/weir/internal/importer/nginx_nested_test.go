@@ -2,6 +2,7 @@ package importer_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -100,6 +101,29 @@ server {
 		got := fmt.Sprint(limitsOf(set, request{method: "GET", host: "x", path: path, ip: "192.0.2.1"}))
 		if rate := fmt.Sprintf("[z%d: %d/s leaky_bucket burst 0 nginx]", want, want); got != rate {
 			t.Errorf("%s falls under %s, want %s", path, got, rate)
+		}
+	}
+}
+
+// TestNginxAnswers checks that paths that nginx answers with return are limited too if a
+// condition without them would be too large.
+func TestNginxAnswers(t *testing.T) {
+	text := "limit_conn_zone $binary_remote_addr zone=work:1m;\nserver {\n\tlimit_conn work 32;\n"
+	for i := range 9 {
+		text += fmt.Sprintf("\tlocation ~ ^/[a-z]+/%d/[a-z]+[0-9]+$ { return 404; }\n", i)
+	}
+	for count, want := range map[int]string{9: "limited too", 1: `where: '!request.path.matches`} {
+		lines := strings.SplitAfter(text, "\n")
+		result, err := nginx(strings.Join(lines[:3+count], "") + "}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := accepted(t, result)
+		if len(result.Listed) > 0 || !strings.Contains(result.Text, want) {
+			t.Errorf("%d locations: listed %v, want a policy with %q:\n%s", count, result.Listed, want, result.Text)
+		}
+		if got := limitsOf(set, request{method: "GET", host: "x", path: "/x", ip: "192.0.2.1"}); len(got) != 1 {
+			t.Errorf("%d locations: /x falls under %v, want the limit", count, got)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (n *nginx) terms(s *nginxconf.Server, g *group) []term {
 		}
 		t := term{Scope: o}
 		for _, other := range s.Scopes {
-			if !g.scopes[other] && other.Overrules(o.Location) {
+			if !g.scopes[other] && other.Overrules(o.Location) && !(n.answering && other.Answers) {
 				t.but = append(t.but, other)
 			}
 		}
