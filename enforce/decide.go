@@ -3,10 +3,12 @@ package enforce
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -19,6 +21,8 @@ func (e *Enforcer) enforce(p *Admission) (delay time.Duration) {
 	charges := p.Charges()
 	e.prepare(p, charges, true)
 	switch {
+	case p.requests > bounds.MaxBatch:
+		p.outcome, p.err = FailedClosed, fmt.Errorf("enforce: request matches %d limits of enforced policies, want at most %d, which a store decides together", p.requests, bounds.MaxBatch)
 	case !e.c.KeepOnCancel && !e.c.DecideCanceled && p.ctx.Err() != nil:
 		p.outcome, p.err = FailedClosed, context.Cause(p.ctx)
 	case e.next.Load() != nil:

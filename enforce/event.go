@@ -56,8 +56,8 @@ const (
 	Held Outcome = "held"
 	// FailedOpen requests were admitted without a decision.
 	FailedOpen Outcome = "failed_open"
-	// FailedClosed requests were refused without a decision: by OnStoreError, or because the
-	// client canceled.
+	// FailedClosed requests were refused without a decision: by OnStoreError, because the
+	// client canceled, or because they match more limits than a store decides together.
 	FailedClosed Outcome = "failed_closed"
 	// Overloaded requests were refused whatever OnStoreError is, because this process is
 	// overloaded; Err wraps weir.ErrOverloaded.

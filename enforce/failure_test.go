@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -195,6 +196,36 @@ func TestLateGrants(t *testing.T) {
 		p.Exit(enforce.Result{Status: 500})
 		if got := holdings(t, memory); len(got) != 0 {
 			t.Errorf("%s: taken %v, want nothing", mode, got)
+		}
+	}
+}
+
+// TestTooManyLimitsAreRefused checks that a request is refused in every mode if it matches more
+// limits than a store decides together. One policy is for its method and one for its header.
+func TestTooManyLimitsAreRefused(t *testing.T) {
+	for _, mode := range []policy.FailMode{policy.Open, policy.Closed, policy.Local} {
+		var config enforce.Config
+		events := observed(&config)
+		var cs []policy.Config
+		for name, match := range map[string]policy.Match{"method": {Methods: []string{"PUT"}}, "header": {Headers: map[string][]string{"User": {"ada"}}}} {
+			c := failMode(name, mode)
+			c.Match = match
+			for i := range 129 {
+				c.Limits = append(c.Limits, weir.MustLimit(fmt.Sprintf("%d/h", i+1)))
+			}
+			cs = append(cs, c)
+		}
+		store := fakestore.Memory(t)
+		e := open(t, store, config, cs...)
+		var p enforce.Admission
+		if got := e.Enter(t.Context(), by("ada", "PUT"), &p); got != enforce.FailedClosed || p.Err() == nil || !strings.Contains(p.Err().Error(), "258 limits") {
+			t.Errorf("mode %s: %s, %v, want failed_closed and an error with the number", mode, got, p.Err())
+		}
+		if got := events(); len(got) != 2 || !strings.HasSuffix(got[0], " failed_closed error") {
+			t.Errorf("mode %s: events = %q, want one of failed_closed for each policy", mode, got)
+		}
+		if got := e.Enter(t.Context(), by("bob", "PUT"), &p); got != enforce.Admitted || len(p.Charges()) != 1 {
+			t.Errorf("mode %s: bob: %s, %v, want admitted by one policy", mode, got, p.Err())
 		}
 	}
 }

@@ -26,7 +26,6 @@ func (p *Policy) compile(f *faults) {
 		f.Add("cost", fmt.Sprint(c.Cost), "want at least 1 token")
 	}
 	p.compileLimits(f, "limits", c.Limits)
-	p.most = len(c.Limits)
 	p.checkCount(f)
 	c.OnDenied.check(f)
 	switch c.OnStoreError {

@@ -17,6 +17,7 @@ type Matches struct {
 	later pending // charges in shadow mode
 	key   []byte  // from appendKey
 	seen  view
+	found []int32 // from the index
 }
 
 // A Charge is the part of one policy: Requests[From:To] of its Matches, one for each limit in
@@ -50,7 +51,8 @@ type Charge struct {
 
 // Match fills q with one Charge for each policy that matches a request and is not Off; of the
 // policies of a zone only the first is charged. A policy that does not limit the key has no Charge.
-// It returns the number of q.Requests that are enforced.
+// It returns the number of q.Requests that are enforced. The caller refuses the request if they are
+// more than a store decides together.
 //
 // Enforced policies are first. The caller decides them together, all or nothing, with one call
 // of weir.Store.DoAll. Policies in shadow mode follow: shadow policies, policies that are not
@@ -65,12 +67,25 @@ func (s *Set) Match(q *Matches, a Attributes) (enforced int) {
 	now := q.begin()
 	var src source
 	src.fill(q, a)
-	for _, m := range s.active {
+	q.found = s.candidates(q.found[:0], &src, a.Method())
+	for _, i := range q.found {
+		m := s.active[i]
 		if m.match(&src) == matched && !(m.zoned && q.zoneCharged(&now, m)) {
 			q.add(m, &src, &now)
 		}
 	}
 	return q.end(now)
+}
+
+// candidates appends to found the numbers of the active policies that can match a request.
+func (s *Set) candidates(found []int32, src *source, method string) []int32 {
+	if s.index != nil {
+		return s.index.Find(found, src.host, &src.paths, method)
+	}
+	for i := range s.active {
+		found = append(found, int32(i))
+	}
+	return found
 }
 
 // Explain is Match, and returns a Charge for every policy of the set in its order, with
@@ -149,6 +164,9 @@ func (q *Matches) end(now pending) int {
 	}
 	if cap(q.key) > maxKeep {
 		q.key = nil
+	}
+	if cap(q.found) > maxKeep {
+		q.found = nil
 	}
 	return enforced
 }

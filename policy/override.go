@@ -63,7 +63,6 @@ func (p *Policy) compileOverrides(f *faults) {
 		field := fmt.Sprintf("overrides[%d]", i)
 		checkFixed(f, field+".", o.Limits, o.Block, o.Unlimited)
 		p.compileLimits(f, field+".limits", o.Limits)
-		p.most = max(p.most, len(o.Limits))
 		if len(p.parts) == 0 {
 			continue // the missing key is reported already
 		}

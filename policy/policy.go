@@ -20,7 +20,6 @@ type Policy struct {
 	parts     []part
 	overrides map[string]int // indexes of config.Overrides, by key
 	wildcards []wildcard     // in order
-	most      int            // largest number of limits of a key
 	candidate *Policy        // nil if there is none
 }
 
@@ -57,7 +56,7 @@ func New(c Config) (*Policy, error) {
 // name, so it shares no key with them.
 func (p *Policy) newCandidate() *Policy {
 	c := *p
-	c.overrides, c.wildcards, c.most = nil, nil, len(p.config.Candidate)
+	c.overrides, c.wildcards = nil, nil
 	c.config.Name += "~candidate"
 	c.config.Zone, c.bucket = "", c.config.Name
 	c.config.Mode, c.config.Percent = Shadow, 100

@@ -1,11 +1,13 @@
 package policy
 
 import (
-	"fmt"
-
-	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/internal/fault"
+	"github.com/floodweir/weir/policy/internal/index"
 )
+
+// maxScan is the largest number of policies for which a comparison with each of them is
+// faster than the index.
+const maxScan = 4
 
 // A Set has policies in order, with unique names. It is immutable and safe for concurrent
 // use. The zero Set has no policies.
@@ -13,6 +15,7 @@ type Set struct {
 	policies []*Policy
 	members  []*member
 	active   []*member          // policies that are not Off
+	index    *index.Index       // numbers of active, or nil if active is searched in order
 	byName   map[string]*member // with candidates
 }
 
@@ -25,12 +28,11 @@ type member struct {
 }
 
 // NewSet returns a set. An error wraps an *Error for each duplicate name and each policy
-// that cannot share the state of its zone. It also wraps one if the enforced policies have
-// more limits than a store decides together (bounds.MaxBatch).
+// that cannot share the state of its zone. It also wraps one if it finds a request that
+// matches more limits of enforced policies than a store decides together: 256.
 func NewSet(policies ...*Policy) (*Set, error) {
 	s := &Set{policies: append([]*Policy(nil), policies...)}
 	var errs fault.Errors
-	limits := 0
 	names, zones := map[string]bool{}, map[string][]*Policy{}
 	for i, p := range s.policies {
 		f := &faults{Policy: p.Name()}
@@ -42,24 +44,22 @@ func NewSet(policies ...*Policy) (*Set, error) {
 			p.checkZone(f, zones[zone])
 			zones[zone] = append(zones[zone], p)
 		}
-		if p.config.Mode == Enforce {
-			if limits += p.most; limits > bounds.MaxBatch && limits-p.most <= bounds.MaxBatch {
-				f.Add("limits", fmt.Sprintf("%d limits with those of the policies before it", limits),
-					"want at most %d in all enforced policies, which a store decides together", bounds.MaxBatch)
-			}
-		}
 		errs = append(errs, f.Errs...)
 	}
 	if len(errs) > 0 {
 		return nil, errs
 	}
 	s.join(nil)
+	if errs := s.checkMost(); len(errs) > 0 {
+		return nil, errs
+	}
 	return s, nil
 }
 
 // join creates the members of s as successors of those of old, which may be nil.
 func (s *Set) join(old *Set) {
 	s.byName = map[string]*member{}
+	buckets := map[string]bool{}
 	add := func(p *Policy) *member {
 		m := &member{Policy: p}
 		if old != nil {
@@ -77,12 +77,15 @@ func (s *Set) join(old *Set) {
 		if p.config.Mode == Off {
 			continue
 		}
-		for _, o := range s.active {
-			if o.bucket == m.bucket {
-				m.zoned = true
-			}
-		}
+		m.zoned, buckets[m.bucket] = buckets[m.bucket], true
 		s.active = append(s.active, m)
+	}
+	if len(s.active) <= maxScan {
+		return
+	}
+	s.index = new(index.Index)
+	for i, m := range s.active {
+		s.index.Add(i, m.hosts, m.routes, m.methods)
 	}
 }
 

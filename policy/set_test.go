@@ -50,19 +50,57 @@ func TestNewSetErrors(t *testing.T) {
 	if _, err := policy.NewSet(p, p); !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), `name: "p"`) {
 		t.Errorf("NewSet of one name twice = %v, want an error that names it", err)
 	}
-	var many []*policy.Policy
-	for i := range 3 {
-		var limits []weir.Limit
-		for j := range 100 {
-			limits = append(limits, weir.MustLimit(fmt.Sprintf("%d/s", j+1)))
+}
+
+// TestNewSetBoundsARequest checks that the limits which one request matches are bounded, and
+// those of a set are not.
+func TestNewSetBoundsARequest(t *testing.T) {
+	var hundred []weir.Limit
+	for j := range 100 {
+		hundred = append(hundred, weir.MustLimit(fmt.Sprintf("%d/s", j+1)))
+	}
+	three := func(change func(i int, c *policy.Config)) (ps []*policy.Policy) {
+		for i := range 3 {
+			c := policy.Config{Name: fmt.Sprint("p", i), Limits: hundred}
+			change(i, &c)
+			ps = append(ps, mustNew(t, c))
 		}
-		many = append(many, mustNew(t, policy.Config{Name: fmt.Sprint("p", i), Limits: limits}))
+		return ps
 	}
-	if _, err := policy.NewSet(many...); !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), "at most 256") {
-		t.Errorf("NewSet of 300 limits = %v, want an error that names the most", err)
+	last := func(change func(c *policy.Config)) func(int, *policy.Config) {
+		return func(i int, c *policy.Config) {
+			if i == 2 {
+				change(c)
+			}
+		}
 	}
-	if _, err := policy.NewSet(many[:2]...); err != nil {
-		t.Errorf("NewSet of 200 limits = %v, want none", err)
+	for _, tt := range []struct {
+		name, want string // part of the error, or "" for none
+		ps         []*policy.Policy
+	}{
+		{"every request", "300 limits with those of other policies for GET /", three(func(int, *policy.Config) {})},
+		{"a host below another", "for GET x.a.example/", three(func(i int, c *policy.Config) {
+			c.Match.Hosts = [][]string{{"*.example"}, {"b.example", "*.a.example"}, {"*.a.example"}}[i]
+		})},
+		{"a path below another", "for POST /a/x/b", three(func(i int, c *policy.Config) {
+			c.Match = policy.Match{Methods: []string{"post"}, Paths: [][]string{{"/*"}, {"/a/*"}, {"/b", "/a/{id}/b"}}[i]}
+		})},
+		{"a header", "300 limits", three(last(func(c *policy.Config) { c.Match.Headers = map[string][]string{"X-A": {"*"}} }))},
+		{"hosts", "", three(func(i int, c *policy.Config) { c.Match.Hosts = []string{fmt.Sprintf("h%d.example", i)} })},
+		{"methods", "", three(func(i int, c *policy.Config) { c.Match.Methods = []string{[]string{"POST", "PUT", "GET"}[i]} })},
+		{"headers", "", three(func(i int, c *policy.Config) { c.Match.Headers = map[string][]string{"X-A": {fmt.Sprint(i)}} })},
+		{"a zone", "", three(func(i int, c *policy.Config) {
+			c.Match.Paths = []string{[]string{"/a/b", "/a/*", "/*"}[i]}
+			c.Zone = "z"
+		})},
+		{"shadow", "", three(last(func(c *policy.Config) { c.Mode = policy.Shadow }))},
+		{"half of the keys", "", three(last(func(c *policy.Config) { c.Percent = 50 }))},
+		{"two policies", "", three(func(int, *policy.Config) {})[:2]},
+	} {
+		_, err := policy.NewSet(tt.ps...)
+		if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "at most 256")) {
+			t.Errorf("%s: NewSet = %v, want %q", tt.name, err, tt.want)
+		}
 	}
 }
 
