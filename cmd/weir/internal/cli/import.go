@@ -20,7 +20,7 @@ func (w *app) importer() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import",
 		Short: "Convert the configuration of another program to a policy file",
-		Long: "Convert an nginx.conf, a configuration of envoyproxy/ratelimit, or Sentinel flow rules to a policy file.\n\n" +
+		Long: "Convert an nginx.conf, a configuration of envoyproxy/ratelimit, or rules of Sentinel to a policy file.\n\n" +
 			"The file is written to standard output, or to -o FILE. A comment marks each policy with another meaning.\n" +
 			"What a policy file cannot express is listed at the end of the file, and on standard error with its position.\n\n" +
 			"Exit codes: 0 all converted, 3 something is listed, 1 invalid input, 2 wrong usage or unreadable file.",
@@ -55,7 +55,7 @@ func (w *app) importer() *cobra.Command {
 	add("envoy PATH...", "Convert files or directories of envoyproxy/ratelimit", cobra.MinimumNArgs(1), func(args []string) (*importer.Result, error) {
 		return importer.Envoy(args...)
 	})
-	add("sentinel RULES.JSON", "Convert Sentinel flow rules; - is standard input", cobra.ExactArgs(1), func(args []string) (*importer.Result, error) {
+	add("sentinel RULES.JSON", "Convert rules of Sentinel or sentinel-golang; - is standard input", cobra.ExactArgs(1), func(args []string) (*importer.Result, error) {
 		data, err := w.read(args[0])
 		if err != nil {
 			return nil, err

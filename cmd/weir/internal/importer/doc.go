@@ -1,5 +1,5 @@
 // Package importer converts the limits of other programs to a policy file: those of an
-// nginx.conf, of the configuration of envoyproxy/ratelimit, and Sentinel's flow rules.
+// nginx.conf, of the configuration of envoyproxy/ratelimit, and rules of Sentinel.
 //
 //	r, err := importer.Nginx("/etc/nginx/nginx.conf", importer.Files{})
 //	…
@@ -10,7 +10,7 @@
 //
 // # Guarantees
 //
-// Package weirfile accepts the file: each policy is parsed before it is kept. The same
+// Package weirfile accepts the file: policies that are not valid are listed. The same
 // input produces the same text.
 //
 // Where a policy differs from its input, a comment that begins with "differs:"
