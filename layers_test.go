@@ -76,6 +76,8 @@ var layout = map[string]row{
 	"enforce":   {layer: 3}, // policies and a store, for every interface
 	"storetest": {layer: 3},
 
+	"protect": {layer: 2}, // protection by resource, for every interface
+
 	"httplimit":           {layer: 4},
 	"httplimit/limittest": {layer: 5}, // the suite of adapters to web frameworks
 	"guard":               {layer: 4},

@@ -7,6 +7,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/protect"
 )
 
 // A Config configures a Registry. Its zero value keeps state in memory, and every guard has its
@@ -67,8 +68,8 @@ type Rule struct {
 	// several processes share: Config.Instance becomes a part of the key.
 	PerInstance bool
 
-	// Settings are for Config.Protections. Protections have no shadow mode: they are off
-	// unless the Mode of Policy and Functions is policy.Enforce.
+	// Settings are for Config.Protections. They are off unless the Mode of Policy and
+	// Functions is policy.Enforce. Each has a shadow mode of its own.
 	Settings Settings
 }
 
@@ -84,9 +85,10 @@ type Settings struct {
 
 // A Breaker stops calls for a while after too many of them failed or were slow.
 type Breaker struct {
-	// Failures among the last Of calls open the breaker; Of is Failures if zero. If Rate is
-	// set instead, that percentage, 1 to 100, of the calls within Period opens it, if there
-	// were at least Of calls.
+	// Failures among the last Of calls open the breaker; Of is Failures if zero. With Period
+	// instead of Of, it is that number of failures within Period. If Rate is set instead, that
+	// percentage, 1 to 100, of the calls within Period opens it, if there were at least Of
+	// calls.
 	Failures, Of int
 	Rate         int
 	Period       time.Duration
@@ -98,12 +100,16 @@ type Breaker struct {
 	// zero, and closes if all of them succeed.
 	Cooldown time.Duration
 	Trials   int
+
+	Shadow bool // refuse nothing: see protect.Shadow
 }
 
 // Adaptive limits the calls in flight by their latency: the limit grows while latency is stable,
 // and shrinks when it rises.
 type Adaptive struct {
 	Min, Max, Initial int
+
+	Shadow bool // refuse nothing: see protect.Shadow
 }
 
 // A Bulkhead bounds the calls in flight in this process. Up to MaxWaiters more wait for at most
@@ -111,21 +117,13 @@ type Adaptive struct {
 type Bulkhead struct {
 	Max, MaxWaiters int
 	Wait            time.Duration
+
+	Shadow bool // refuse nothing, and let no call wait: see protect.Shadow
 }
 
 // A Protection can refuse calls besides limits, for example a circuit breaker. It is safe for
 // concurrent use. Protections are asked after the limits have admitted a call, so they hold
 // nothing for calls that wait for a limit, and do not count calls that a limit denied. If a
-// Protection refuses, the limits get their tokens back.
-type Protection interface {
-	// Name returns its kind, such as "breaker".
-	Name() string
-
-	// Enter decides about a call. An error refuses it; otherwise exit is called once, with
-	// the error that the call returned. If another Protection refuses the call, exit is
-	// called with ErrCanceled: the call was not made, and neither failed nor succeeded.
-	Enter(ctx context.Context, key string) (exit func(err error), err error)
-
-	// State returns text for operators: "closed", "open", "12 of 20".
-	State() string
-}
+// Protection refuses, the limits get their tokens back. If another Protection refuses the call,
+// exit is called with ErrCanceled.
+type Protection = protect.Protection

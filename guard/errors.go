@@ -8,6 +8,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/protect"
 )
 
 // ErrDenied is wrapped by every *Denied.
@@ -20,7 +21,7 @@ var Next = errors.New("guard: next")
 
 // ErrCanceled is passed to the exit function of a Protection that admitted a call that another
 // one refused. It wraps ErrDenied, as errors of functions may, so compare with this one.
-var ErrCanceled = fmt.Errorf("guard: refused by another protection: %w: %w", ErrDenied, context.Canceled)
+var ErrCanceled = fmt.Errorf("guard: refused by another protection: %w: %w", ErrDenied, protect.ErrCanceled)
 
 // errUnfinished is the error of a call that panicked or ended its goroutine.
 var errUnfinished = errors.New("guard: the call did not return")

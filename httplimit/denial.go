@@ -104,6 +104,10 @@ func (m *Middleware) refuse(w http.ResponseWriter, err error) {
 }
 
 func (m *Middleware) respond(w http.ResponseWriter, status int, contentType string, body []byte, retry time.Duration) {
+	respond(w, status, contentType, body, retry, m.c.RetryJitter)
+}
+
+func respond(w http.ResponseWriter, status int, contentType string, body []byte, retry, jitter time.Duration) {
 	h := w.Header()
 	if contentType != "" {
 		h.Set("Content-Type", contentType)
@@ -114,7 +118,7 @@ func (m *Middleware) respond(w http.ResponseWriter, status int, contentType stri
 		h.Set("Cache-Control", "no-store")
 	}
 	if retry != weir.Never {
-		h.Set("Retry-After", strconv.FormatInt(m.retrySeconds(retry), 10))
+		h.Set("Retry-After", strconv.FormatInt(retrySeconds(retry, jitter), 10))
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // an error means that the client disconnected
@@ -122,9 +126,9 @@ func (m *Middleware) respond(w http.ResponseWriter, status int, contentType stri
 
 // retrySeconds returns a Retry-After: whole seconds, rounded up after adding the jitter, and at
 // least one.
-func (m *Middleware) retrySeconds(d time.Duration) int64 {
-	if m.c.RetryJitter > 0 && d < weir.Never-m.c.RetryJitter {
-		d += rand.N(m.c.RetryJitter + 1)
+func retrySeconds(d, jitter time.Duration) int64 {
+	if jitter > 0 && d < weir.Never-jitter {
+		d += rand.N(jitter + 1)
 	}
 	return max(1, ceilSeconds(d))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/protect"
 )
 
 // A Config configures a Middleware. Its zero value trusts no proxy and sends the fields of the
@@ -135,7 +136,19 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (admitted boo
 		}
 	}()
 	in.attributes = attributes{w: w, r: r, client: &m.c.Client}
+	pass := protect.FromContext(r.Context())
+	var start time.Time
+	if pass != nil {
+		start = time.Now()
+	}
 	outcome := m.enforcer.Enter(r.Context(), &in.attributes, &in.admission)
+	switch {
+	case pass == nil:
+	case outcome.Passes():
+		pass.Waited(time.Since(start))
+	default:
+		pass.Cancel()
+	}
 	m.describe(w, in)
 	switch {
 	case outcome == enforce.Denied:

@@ -10,6 +10,7 @@ import (
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 
 	"github.com/floodweir/weir/guard"
+	"github.com/floodweir/weir/protect"
 )
 
 // breaker is a circuit breaker.
@@ -27,9 +28,12 @@ func newBreaker(b *guard.Breaker) *breaker {
 	build := circuitbreaker.NewBuilder[any]().
 		WithDelay(cmp.Or(b.Cooldown, 10*time.Second)).
 		WithSuccessThreshold(uint(max(b.Trials, 1)))
-	if b.Rate > 0 {
+	switch {
+	case b.Rate > 0:
 		build.WithFailureRateThreshold(float64(b.Rate)/100, uint(max(b.Of, 1)), b.Period)
-	} else {
+	case b.Period > 0:
+		build.WithFailureThresholdPeriod(uint(b.Failures), b.Period)
+	default:
 		build.WithFailureThresholdRatio(uint(b.Failures), uint(max(b.Of, b.Failures)))
 	}
 	circuit := build.Build()
@@ -40,18 +44,18 @@ func (b *breaker) Name() string { return "breaker" }
 
 func (b *breaker) State() string { return b.circuit.State().String() }
 
-func (b *breaker) Enter(context.Context, string) (func(error), error) {
+func (b *breaker) Enter(ctx context.Context, _ string) (func(error), error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case b.spare > 0:
 		b.spare--
 	case !b.circuit.TryAcquirePermit():
-		return nil, &Refused{ErrOpen, b.circuit.RemainingDelay()}
+		return nil, &Refused{Reason: ErrOpen, RetryAfter: b.circuit.RemainingDelay()}
 	}
 	b.look()
 	start, period := time.Now(), b.period
-	return func(err error) { b.exit(err, time.Since(start), period) }, nil
+	return func(err error) { b.exit(err, protect.Took(ctx, start), period) }, nil
 }
 
 // exit records the result of a call that entered in a period. A call that began before the
@@ -62,7 +66,7 @@ func (b *breaker) exit(err error, took time.Duration, period int) {
 	trial := b.state == circuitbreaker.HalfOpenState
 	switch {
 	case period != b.period:
-	case errors.Is(err, guard.ErrCanceled):
+	case errors.Is(err, protect.ErrCanceled):
 		if trial {
 			b.spare++
 		}

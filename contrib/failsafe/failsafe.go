@@ -34,6 +34,11 @@
 //
 // State belongs to the process. To share a bound between processes, use a concurrency
 // limit.
+//
+// # Requests
+//
+// [ForRequests] returns the same protections for a protect.Chain, which comes before the limits.
+// The breaker is then first, so that an open one costs nothing.
 package failsafe
 
 import (
@@ -49,6 +54,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/guard"
+	"github.com/floodweir/weir/protect"
 )
 
 // The reasons of a refusal, for errors.Is on a *guard.Denied.
@@ -59,23 +65,7 @@ var (
 )
 
 // Refused reports that a protection refused a call. It wraps Reason.
-type Refused struct {
-	Reason error
-
-	// RetryAfter is the time until a breaker lets a call through; 0 if unknown.
-	RetryAfter time.Duration
-}
-
-// Error returns the reason, and the retry time if it is known.
-func (r *Refused) Error() string {
-	if r.RetryAfter <= 0 {
-		return "failsafe: " + r.Reason.Error()
-	}
-	return fmt.Sprintf("failsafe: %v: retry after %v", r.Reason, r.RetryAfter.Round(time.Millisecond))
-}
-
-// Unwrap returns the reason.
-func (r *Refused) Unwrap() error { return r.Reason }
+type Refused = protect.Refused
 
 // New returns the protections of settings, for guard.Config. An error wraps
 // weir.ErrInvalid.
@@ -85,20 +75,37 @@ func New(name string, s guard.Settings) ([]guard.Protection, error) {
 	}
 	var all []guard.Protection
 	if b := s.Bulkhead; b != nil {
-		all = append(all, newSlots(b))
+		all = append(all, inMode(newSlots(b), b.Shadow))
 	}
 	if a := s.Adaptive; a != nil {
 		l := adaptivelimiter.NewBuilder[any]().WithLimits(uint(a.Min), uint(a.Max), uint(a.Initial)).Build()
 		var wait time.Duration
-		if s.Bulkhead != nil {
+		if s.Bulkhead != nil && !s.Bulkhead.Shadow && !a.Shadow {
 			wait = s.Bulkhead.Wait
 		}
-		all = append(all, &adaptive{l, wait})
+		all = append(all, inMode(&adaptive{l, wait}, a.Shadow))
 	}
 	if b := s.Breaker; b != nil {
-		all = append(all, newBreaker(b))
+		all = append(all, inMode(newBreaker(b), b.Shadow))
 	}
 	return all, nil
+}
+
+// ForRequests returns the protections of settings in the order for a protect.Chain: breaker,
+// bulkhead, adaptive. An error wraps weir.ErrInvalid.
+func ForRequests(name string, s guard.Settings) ([]guard.Protection, error) {
+	all, err := New(name, s)
+	if last := len(all) - 1; last > 0 && s.Breaker != nil {
+		all = append(all[last:], all[:last]...)
+	}
+	return all, err
+}
+
+func inMode(p guard.Protection, shadow bool) guard.Protection {
+	if shadow {
+		return protect.Shadow(p)
+	}
+	return p
 }
 
 func invalid(field string, got, want any) error {
@@ -115,6 +122,8 @@ func checkBreaker(b *guard.Breaker) error {
 		return invalid("breaker", fmt.Sprintf("failures %d and rate %d", b.Failures, b.Rate), "one of failures and rate")
 	case b.Rate < 0 || b.Rate > 100:
 		return invalid("breaker.rate", b.Rate, "1 to 100")
+	case b.Failures > 0 && b.Of > 0 && b.Period > 0:
+		return invalid("breaker", fmt.Sprintf("of %d and period %v", b.Of, b.Period), "one of of and period, with failures")
 	case b.Failures > 0 && b.Of > 0 && b.Of < b.Failures:
 		return invalid("breaker.of", b.Of, fmt.Sprintf("at least failures, %d", b.Failures))
 	case b.Period < 0 || b.Slow < 0 || b.Cooldown < 0:
@@ -144,6 +153,9 @@ func checkBulkhead(b *guard.Bulkhead) error {
 	return nil
 }
 
+// maxWaited is the longest time between Enter and a call that an adaptive limit measures.
+const maxWaited = time.Millisecond
+
 // adaptive bounds running calls by their latency. Behind a bulkhead with a queue it waits
 // too: refusing at once would drain that queue into refusals.
 type adaptive struct {
@@ -169,8 +181,11 @@ func (a *adaptive) Enter(ctx context.Context, _ string) (func(error), error) {
 	if !ok {
 		return nil, &Refused{Reason: ErrSaturated}
 	}
+	start := time.Now()
 	return func(err error) {
-		if err != nil {
+		// permit measures from Enter. The time before the call, such as the wait for a rate
+		// limit, is not latency.
+		if err != nil || time.Since(start)-protect.Took(ctx, start) > maxWaited {
 			permit.Drop()
 			return
 		}
@@ -188,10 +203,17 @@ type slots struct {
 }
 
 func newSlots(b *guard.Bulkhead) *slots {
-	return &slots{bulkhead: bulkhead.New[any](uint(b.Max)), max: b.Max, mostWaiting: int64(cmp.Or(b.MaxWaiters, b.Max)), wait: b.Wait}
+	p := &slots{bulkhead: bulkhead.New[any](uint(b.Max)), max: b.Max, mostWaiting: int64(cmp.Or(b.MaxWaiters, b.Max)), wait: b.Wait}
+	if b.Shadow {
+		p.wait = 0
+	}
+	return p
 }
 
 func (p *slots) Name() string { return "bulkhead" }
+
+// WholeRequest implements protect.Whole: a stream holds its slot until it ends.
+func (p *slots) WholeRequest() bool { return true }
 
 func (p *slots) State() string {
 	return fmt.Sprintf("%d of %d, %d waiting", p.inside.Load(), p.max, p.queue.Load())

@@ -81,7 +81,7 @@ func TestBreakerTries(t *testing.T) {
 		if !errors.As(err, &refused) || !errors.Is(err, failsafe.ErrOpen) || refused.RetryAfter != 10*time.Second {
 			t.Fatalf("after a slow call: %v, want refused for 10s", err)
 		}
-		if want := "failsafe: circuit breaker open: retry after 10s"; err.Error() != want {
+		if want := "circuit breaker open: retry after 10s"; err.Error() != want {
 			t.Errorf("error = %q, want %q", err, want)
 		}
 		time.Sleep(10 * time.Second)
