@@ -104,8 +104,7 @@ type Breaker struct {
 	Shadow bool // refuse nothing: see protect.Shadow
 }
 
-// Adaptive limits the calls in flight by their latency: the limit grows while latency is stable,
-// and shrinks when it rises.
+// Adaptive limits the calls in flight by their latency: see protect.AdaptiveLimit.
 type Adaptive struct {
 	Min, Max, Initial int
 

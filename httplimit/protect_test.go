@@ -56,20 +56,20 @@ func TestProtectResults(t *testing.T) {
 		want    []string
 	}{
 		{name: "stream", handler: func(w http.ResponseWriter, _ *http.Request) {
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			w.Write(nil)
-			time.Sleep(time.Hour)
+			<-time.After(time.Hour)
 		}, want: []string{"ok after 1s"}},
 		{name: "early hints", handler: func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusEarlyHints)
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			w.WriteHeader(http.StatusBadRequest)
 		}, want: []string{"ok after 1s"}},
 		{name: "flush", handler: func(w http.ResponseWriter, _ *http.Request) {
 			http.NewResponseController(w).Flush()
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 		}, want: []string{"ok after 0s"}},
-		{name: "no response", handler: func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) }, want: []string{"ok after 1s"}},
+		{name: "no response", handler: func(http.ResponseWriter, *http.Request) { <-time.After(time.Second) }, want: []string{"ok after 1s"}},
 		{name: "failure", handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, want: []string{"failed after 0s"}},
 		{name: "panic", handler: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, want: []string{"failed after 0s"}},
 		{name: "client disconnected", ctx: canceled, handler: func(w http.ResponseWriter, _ *http.Request) { cancel(); w.WriteHeader(502) }, want: []string{"canceled after 0s"}},

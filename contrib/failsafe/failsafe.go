@@ -1,5 +1,5 @@
-// Package failsafe adds circuit breakers, adaptive concurrency and bulkheads of
-// failsafe-go to the limits of package guard.
+// Package failsafe adds circuit breakers and bulkheads of failsafe-go, and the adaptive limit of
+// package protect, to the limits of package guard.
 //
 //	err := guard.Default().Configure(guard.Config{
 //		Functions:   file.Functions, // from weirfile
@@ -29,8 +29,7 @@
 // For a breaker, a call has failed if it returned an error or took Breaker.Slow or longer.
 // A canceled call (context.Canceled) counts only in a trial, as failed. Calls that began
 // before the breaker opened or closed do not count afterwards. A trial that another
-// protection refuses passes to the next call. An adaptive limit measures successful calls
-// only.
+// protection refuses passes to the next call. An adaptive limit ignores fast failures.
 //
 // State belongs to the process. To share a bound between processes, use a concurrency
 // limit.
@@ -49,7 +48,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
 	"github.com/failsafe-go/failsafe-go/bulkhead"
 
 	"github.com/floodweir/weir"
@@ -60,7 +58,7 @@ import (
 // The reasons of a refusal, for errors.Is on a *guard.Denied.
 var (
 	ErrOpen      = errors.New("circuit breaker open")
-	ErrSaturated = errors.New("too many calls under way for how long they take")
+	ErrSaturated = protect.ErrSaturated
 	ErrFull      = errors.New("bulkhead full")
 )
 
@@ -78,12 +76,15 @@ func New(name string, s guard.Settings) ([]guard.Protection, error) {
 		all = append(all, inMode(newSlots(b), b.Shadow))
 	}
 	if a := s.Adaptive; a != nil {
-		l := adaptivelimiter.NewBuilder[any]().WithLimits(uint(a.Min), uint(a.Max), uint(a.Initial)).Build()
 		var wait time.Duration
 		if s.Bulkhead != nil && !s.Bulkhead.Shadow && !a.Shadow {
 			wait = s.Bulkhead.Wait
 		}
-		all = append(all, inMode(&adaptive{l, wait}, a.Shadow))
+		limit, err := protect.NewAdaptive(protect.AdaptiveConfig{Min: a.Min, Max: a.Max, Initial: a.Initial, Wait: wait})
+		if err != nil {
+			return nil, fmt.Errorf("failsafe: %s: %w", name, err)
+		}
+		all = append(all, inMode(limit, a.Shadow))
 	}
 	if b := s.Breaker; b != nil {
 		all = append(all, inMode(newBreaker(b), b.Shadow))
@@ -151,46 +152,6 @@ func checkBulkhead(b *guard.Bulkhead) error {
 		return invalid("bulkhead", fmt.Sprintf("max_waiters %d, wait %v", b.MaxWaiters, b.Wait), "no negative number")
 	}
 	return nil
-}
-
-// maxWaited is the longest time between Enter and a call that an adaptive limit measures.
-const maxWaited = time.Millisecond
-
-// adaptive bounds running calls by their latency. Behind a bulkhead with a queue it waits
-// too: refusing at once would drain that queue into refusals.
-type adaptive struct {
-	limiter adaptivelimiter.AdaptiveLimiter[any]
-	wait    time.Duration
-}
-
-func (a *adaptive) Name() string { return "adaptive" }
-
-func (a *adaptive) State() string {
-	return fmt.Sprintf("%d of %d", a.limiter.Inflight(), a.limiter.Limit())
-}
-
-func (a *adaptive) Enter(ctx context.Context, _ string) (func(error), error) {
-	permit, ok := a.limiter.TryAcquirePermit()
-	if !ok && a.wait > 0 {
-		var err error
-		permit, err = a.limiter.AcquirePermitWithMaxWait(ctx, a.wait)
-		if ok = err == nil; !ok && ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-	}
-	if !ok {
-		return nil, &Refused{Reason: ErrSaturated}
-	}
-	start := time.Now()
-	return func(err error) {
-		// permit measures from Enter. The time before the call, such as the wait for a rate
-		// limit, is not latency.
-		if err != nil || time.Since(start)-protect.Took(ctx, start) > maxWaited {
-			permit.Drop()
-			return
-		}
-		permit.Record()
-	}, nil
 }
 
 // slots is a bulkhead with a bounded queue in front.

@@ -3,6 +3,8 @@ package failsafe_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -11,6 +13,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/contrib/failsafe"
 	"github.com/floodweir/weir/guard"
+	"github.com/floodweir/weir/protect"
 )
 
 var errDown = errors.New("down")
@@ -50,6 +53,8 @@ func TestBreaker(t *testing.T) {
 		{"failures of the last", guard.Breaker{Failures: 3, Of: 5}, []error{errDown, nil, errDown, nil, errDown}, "open"},
 		{"callers that leave", guard.Breaker{Failures: 1}, []error{context.Canceled}, "closed"},
 		{"rate, too few calls", guard.Breaker{Rate: 50, Of: 4, Period: time.Minute}, []error{errDown, errDown, errDown}, "closed"},
+		{"failures in a period", guard.Breaker{Failures: 3, Period: time.Minute}, []error{errDown, nil, errDown, nil, nil, errDown}, "open"},
+		{"failures in several periods", guard.Breaker{Failures: 3, Period: time.Millisecond}, []error{errDown, errDown, errDown}, "closed"},
 		{"rate", guard.Breaker{Rate: 50, Of: 4, Period: time.Minute}, []error{nil, errDown, nil, errDown}, "open"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -333,11 +338,53 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// TestForRequests checks the order before rate limits, and the shadow mode of each protection.
+func TestForRequests(t *testing.T) {
+	for _, shadow := range []bool{false, true} {
+		all, err := failsafe.ForRequests("f", guard.Settings{
+			Breaker:  &guard.Breaker{Failures: 1, Shadow: shadow},
+			Bulkhead: &guard.Bulkhead{Max: 1, Wait: time.Minute, Shadow: shadow},
+			Adaptive: &guard.Adaptive{Min: 1, Max: 1, Initial: 1, Shadow: shadow},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := ""
+		for _, p := range all {
+			names += p.Name() + " "
+		}
+		if want := "breaker bulkhead adaptive "; names != want {
+			t.Errorf("all = %s, want %s", names, want)
+		}
+		if !shadow {
+			continue
+		}
+		synctest.Test(t, func(t *testing.T) {
+			var refused []string
+			chain := protect.New(protect.Config{Protections: all, Observe: func(name string, shadow bool) {
+				refused = append(refused, fmt.Sprint(name, shadow))
+			}})
+			start := time.Now()
+			for range 2 { // fails, and opens the breaker; the slots stay in use
+				_, pass, err := chain.Enter(context.Background(), "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				pass.Respond(errDown)
+			}
+			if want := []string{"breakertrue", "bulkheadtrue"}; !slices.Equal(refused, want) || time.Since(start) > 0 {
+				t.Errorf("refused in shadow: %v after %v, want %v without a wait", refused, time.Since(start), want)
+			}
+		})
+	}
+}
+
 func TestInvalid(t *testing.T) {
 	for want, s := range map[string]guard.Settings{
 		"failsafe: f: breaker: invalid: want one of failures and rate, got failures 0 and rate 0":             {Breaker: &guard.Breaker{}},
 		"failsafe: f: breaker: invalid: want one of failures and rate, got failures 1 and rate 1":             {Breaker: &guard.Breaker{Failures: 1, Rate: 1}},
 		"failsafe: f: breaker.rate: invalid: want 1 to 100, got 101":                                          {Breaker: &guard.Breaker{Rate: 101, Period: 1}},
+		"failsafe: f: breaker: invalid: want one of of and period, with failures, got of 5 and period 1s":     {Breaker: &guard.Breaker{Failures: 5, Of: 5, Period: time.Second}},
 		"failsafe: f: breaker.of: invalid: want at least failures, 5, got 4":                                  {Breaker: &guard.Breaker{Failures: 5, Of: 4}},
 		"failsafe: f: breaker.period: invalid: want how long a call counts, such as 10s, with rate, got 0s":   {Breaker: &guard.Breaker{Rate: 10}},
 		"failsafe: f: breaker: invalid: want no negative time, got period 0s, slow -1ns, cooldown 0s":         {Breaker: &guard.Breaker{Failures: 1, Slow: -1}},
