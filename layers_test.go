@@ -48,6 +48,7 @@ var layout = map[string]row{
 	"internal/algo": {layer: 0, std: []string{"errors", "fmt", "math", "math/bits", "time"}},
 
 	"internal/fault":    {layer: 0}, // lists of invalid fields
+	"internal/decoded":  {layer: 0}, // content encodings
 	"internal/jsontext": {layer: 0}, // JSON in pieces
 	"internal/outline":  {layer: 0}, // policies and limits as cmd/weir/internal/edge compiles them
 

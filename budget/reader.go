@@ -1,28 +1,40 @@
 package budget
 
 import (
-	"bufio"
 	"bytes"
-	"compress/flate"
-	"compress/gzip"
-	"compress/zlib"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
-	"strings"
+
+	"github.com/floodweir/weir/internal/decoded"
 )
 
-// The errors of a Reader and a Meter. The text of each is a reason for metrics.
+// The errors of a response without a cost.
 var (
-	// ErrNoUsage reports a response without counts, or without its last event.
-	ErrNoUsage = errors.New("no_usage")
-	// ErrBadUsage reports a count that is no whole number from 0 to MaxTokens, or a response
+	// ErrNoUsage reports a response without a cost, or without its last event.
+	ErrNoUsage = errors.New("budget: response without a cost")
+	// ErrBadUsage reports a number that is no cost, such as a negative one, or a response
 	// that cannot be read.
-	ErrBadUsage = errors.New("bad_usage")
+	ErrBadUsage = errors.New("budget: invalid cost in the response")
 	// ErrUnknownModel reports a model without a price.
-	ErrUnknownModel = errors.New("unknown_model")
+	ErrUnknownModel = errors.New("budget: model without a price")
+	// ErrDisconnected reports a client that disconnected before the cost was known.
+	ErrDisconnected = errors.New("budget: client disconnected before the cost was known")
 )
+
+// Reason returns the reason of an error for metrics: no_usage, bad_usage, unknown_model or
+// disconnected.
+func Reason(err error) string {
+	switch {
+	case errors.Is(err, ErrDisconnected):
+		return "disconnected"
+	case errors.Is(err, ErrUnknownModel):
+		return "unknown_model"
+	case errors.Is(err, ErrBadUsage):
+		return "bad_usage"
+	}
+	return "no_usage"
+}
 
 // Usage has the tokens of a response. The counts do not overlap.
 type Usage struct {
@@ -35,9 +47,6 @@ type Usage struct {
 	CacheWrite1h int64 // written to a cache for an hour
 	Output       int64 // generated, with reasoning
 }
-
-// maxDecoded bounds the bytes of a compressed response after decompression.
-const maxDecoded = 256 << 20
 
 // A Reader finds the usage in a response. Write it the body, as it is sent. It keeps at most about
 // 1 MiB. It is not safe for concurrent use.
@@ -52,8 +61,7 @@ type Reader struct {
 	objects int64 // with content
 	content int64 // bytes that the model generated
 
-	pipe *io.PipeWriter // of a compressed body
-	done chan struct{}
+	body *decoded.Writer
 }
 
 // NewReader returns a Reader of a response with the header fields Content-Type and
@@ -68,26 +76,17 @@ func NewReader(f Format, contentType, contentEncoding string) *Reader {
 	case "application/vnd.amazon.eventstream":
 		r.err = fmt.Errorf("%w: content type %s: binary event streams cannot be read", ErrBadUsage, media)
 	}
-	switch encoding := strings.ToLower(strings.TrimSpace(contentEncoding)); encoding {
-	case "", "identity":
-	case "gzip", "x-gzip", "deflate":
-		var from *io.PipeReader
-		from, r.pipe = io.Pipe()
-		r.done = make(chan struct{})
-		go r.decode(from, encoding)
-	default:
-		r.err = fmt.Errorf("%w: content encoding %q: want gzip, deflate or none", ErrBadUsage, encoding)
+	var err error
+	if r.body, err = decoded.New(contentEncoding, r.read); err != nil {
+		r.err = fmt.Errorf("%w: %w", ErrBadUsage, err)
 	}
 	return r
 }
 
 // Write implements [io.Writer]. It accepts every byte.
 func (r *Reader) Write(p []byte) (int, error) {
-	switch {
-	case r.pipe != nil:
-		_, _ = r.pipe.Write(p) // the error is in r.err
-	case r.err == nil:
-		r.read(p)
+	if r.err == nil {
+		_, _ = r.body.Write(p)
 	}
 	return len(p), nil
 }
@@ -100,55 +99,12 @@ func (r *Reader) read(p []byte) {
 	}
 }
 
-// decode reads the decompressed body.
-func (r *Reader) decode(from *io.PipeReader, encoding string) {
-	defer close(r.done)
-	err := r.decompress(from, encoding)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) { // a stream that was cut has its counts so far
-		r.err = fmt.Errorf("%w: content encoding %s: %w", ErrBadUsage, encoding, err)
-	}
-	_ = from.CloseWithError(io.ErrClosedPipe)
-}
-
-func (r *Reader) decompress(from io.Reader, encoding string) error {
-	in := bufio.NewReader(from)
-	first, err := in.Peek(1)
-	if err != nil {
-		return nil // an empty body
-	}
-	var text io.Reader
-	switch {
-	case encoding != "deflate":
-		text, err = gzip.NewReader(in)
-	case first[0]&0x0f == 8:
-		text, err = zlib.NewReader(in)
-	default: // deflate without the header of zlib
-		text = flate.NewReader(in)
-	}
-	if err != nil {
-		return err
-	}
-	buf := make([]byte, 4<<10)
-	for total := 0; total < maxDecoded; {
-		n, err := text.Read(buf)
-		r.read(buf[:n])
-		total += n
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("want at most %d bytes", maxDecoded)
-}
-
 // Close ends the body. Close again has no effect. It returns nil.
 func (r *Reader) Close() error {
-	if r.pipe != nil {
-		_ = r.pipe.Close()
-		<-r.done
-		r.pipe = nil
+	if r.body != nil {
+		if err := r.body.Close(); err != nil && r.err == nil {
+			r.err = fmt.Errorf("%w: %w", ErrBadUsage, err)
+		}
 	}
 	r.scan.reset()
 	return nil

@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -244,6 +245,17 @@ func TestPathModel(t *testing.T) {
 	} {
 		if got := budget.PathModel(path); got != want {
 			t.Errorf("PathModel(%q) = %q, want %q", path, got, want)
+		}
+	}
+}
+
+func TestReason(t *testing.T) {
+	for want, err := range map[string]error{
+		"no_usage": budget.ErrNoUsage, "bad_usage": fmt.Errorf("x: %w", budget.ErrBadUsage),
+		"unknown_model": budget.ErrUnknownModel, "disconnected": budget.ErrDisconnected,
+	} {
+		if got := budget.Reason(err); got != want {
+			t.Errorf("Reason(%v) = %s, want %s", err, got, want)
 		}
 	}
 }

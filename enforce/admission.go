@@ -164,9 +164,11 @@ type Result struct {
 	// charged, whatever the policy counts.
 	ClientGone bool
 
-	// CostFromResponse, if not nil, returns the cost that the Settle of a policy selects. A
-	// cost below 0 or above 2^40 is ignored.
-	CostFromResponse func(policy.Settle) (int64, bool)
+	// CostFromResponse, if not nil, returns the cost that the Settle of a policy selects, from
+	// 0 to 2^40. Its error wraps budget.ErrNoUsage, ErrBadUsage or ErrUnknownModel. The
+	// number is then a part of the cost or an estimate. The request costs the larger of it and
+	// the reservation, and is reported as [Unpriced].
+	CostFromResponse func(policy.Settle) (int64, error)
 }
 
 // of returns the requests and the decisions of consecutive charges.

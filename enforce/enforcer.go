@@ -67,7 +67,7 @@ type Config struct {
 	DecideCanceled bool
 
 	// Observe, if not nil, is called with the outcome of a request for each of its policies,
-	// before Enter returns. Exit can call it too, with [Unsettled]. It must be quick and
+	// before Enter returns. Exit can call it too, with [Unsettled] and [Unpriced]. It must be quick and
 	// must not keep a.
 	Observe func(ctx context.Context, a policy.Attributes, event Event)
 }

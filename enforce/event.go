@@ -45,7 +45,7 @@ type Event struct {
 // shadow mode it is the result that the policy would have had.
 type Outcome string
 
-// The outcomes. All but Unsettled are reported before the request is handled.
+// The outcomes. All but Unsettled and Unpriced are reported before the request is handled.
 const (
 	// Admitted requests passed, or were canceled during the delay of a queue.
 	Admitted Outcome = "admitted"
@@ -66,7 +66,13 @@ const (
 	// known after the decision and could not be charged or returned; Err is the reason. Its
 	// reservation expires.
 	Unsettled Outcome = "unsettled"
+	// Unpriced is reported in addition to the outcome, for a request whose response had no
+	// cost. Cost is what it was charged. Err is the reason: see budget.Reason.
+	Unpriced Outcome = "unpriced"
 )
+
+// AtEnd reports whether the outcome is reported after the request, in addition to another.
+func (o Outcome) AtEnd() bool { return o == Unsettled || o == Unpriced }
 
 // Passes reports whether a request with the outcome is admitted.
 func (o Outcome) Passes() bool { return o == Admitted || o == FailedOpen }

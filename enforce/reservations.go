@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/budget"
 	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/policy"
 )
@@ -231,50 +233,69 @@ func (r *reservations) empty() bool { return len(r.tokens)+len(r.slots)+len(r.un
 // exit returns the slots and settles the tokens by result.
 func (r *reservations) exit(result *Result) {
 	r.release()
-	failed := r.settle(result)
+	events := r.settle(result)
 	r.cancelUncertain()
 	if r.enforcer.c.Observe == nil {
 		return
 	}
-	for _, event := range failed {
+	for _, event := range events {
 		r.enforcer.c.Observe(r.ctx, r.a, event)
 	}
 }
 
-// settle settles every reservation of tokens by result, and returns an Event for each policy that
-// could not be settled.
-func (r *reservations) settle(result *Result) (failed []Event) {
+// settle settles every reservation of tokens by result. It returns an Event for each policy that
+// could not be settled, and for each without a cost in the response.
+func (r *reservations) settle(result *Result) (events []Event) {
 	if len(r.tokens) == 0 {
 		return nil
 	}
 	ctx, stop := settleContext(r.ctx)
 	defer stop()
+	var last *policy.Policy // with a failed settlement
 	for i := range r.tokens {
 		t := &r.tokens[i]
 		c, cost := t.policy.Config(), t.request.N
-		if !result.ClientGone && !counts(&c, result.Status) {
+		var reason error
+		switch {
+		case !result.ClientGone && !counts(&c, result.Status):
 			cost = 0
-		} else if n, ok := result.cost(c.Settle); ok {
-			cost = n
+		case c.Settle != policy.Settle{}:
+			cost, reason = result.cost(c.Settle, cost)
 		}
 		err := t.settle(ctx, cost)
-		if n := len(failed); err != nil && (n == 0 || failed[n-1].Policy != t.policy) {
-			failed = append(failed, Event{Policy: t.policy, Outcome: Unsettled, Shadow: t.shadow, Key: t.key, Cost: cost, Err: err})
+		event := Event{Policy: t.policy, Shadow: t.shadow, Key: t.key, Cost: cost}
+		if reason != nil && (i == 0 || r.tokens[i-1].policy != t.policy) {
+			event.Outcome, event.Err = Unpriced, reason
+			events = append(events, event)
+		}
+		if err != nil && last != t.policy {
+			event.Outcome, event.Err, last = Unsettled, err, t.policy
+			events = append(events, event)
 		}
 	}
-	return failed
+	return events
 }
 
 // maxCost is the largest cost of a result, like the largest count of a limit.
 const maxCost = 1 << 40
 
-// cost returns the cost that s selects.
-func (result *Result) cost(s policy.Settle) (n int64, ok bool) {
-	if result.CostFromResponse == nil || s == (policy.Settle{}) {
-		return 0, false
+// cost returns the cost that s selects. If there is none, it returns the reserved cost or, if that
+// is larger, the part that is known, and the reason.
+func (result *Result) cost(s policy.Settle, reserved int64) (n int64, reason error) {
+	reason = budget.ErrNoUsage
+	if result.CostFromResponse != nil {
+		n, reason = result.CostFromResponse(s)
 	}
-	n, ok = result.CostFromResponse(s)
-	return n, ok && n >= 0 && n <= maxCost
+	if n < 0 || n > maxCost {
+		n, reason = 0, fmt.Errorf("%w: got %d, want 0 to %d", budget.ErrBadUsage, n, int64(maxCost))
+	}
+	switch {
+	case reason == nil:
+		return n, nil
+	case result.ClientGone:
+		reason = budget.ErrDisconnected
+	}
+	return max(n, reserved), reason
 }
 
 // counts reports whether a result counts against a policy.

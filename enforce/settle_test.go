@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/budget"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/memstore"
@@ -17,8 +18,13 @@ import (
 
 // TestCount checks the cost of a request by its result.
 func TestCount(t *testing.T) {
-	costs := func(n int64, ok bool) func(policy.Settle) (int64, bool) {
-		return func(s policy.Settle) (int64, bool) { return n, ok && s.Header == "Cost" }
+	costs := func(n int64, ok bool) func(policy.Settle) (int64, error) {
+		return func(s policy.Settle) (int64, error) {
+			if ok && s.Header == "Cost" {
+				return n, nil
+			}
+			return n, budget.ErrNoUsage
+		}
 	}
 	cost := policy.Settle{Header: "Cost"}
 	for _, tc := range []struct {
@@ -39,13 +45,14 @@ func TestCount(t *testing.T) {
 		{"lower cost", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: costs(1, true)}, 1},
 		{"cost 0", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: costs(0, true)}, 0},
 		{"higher cost", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: costs(7, true)}, 7},
-		{"cost missing", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: costs(7, false)}, 3},
+		{"cost missing", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: costs(2, false)}, 3},
+		{"cost missing, and a part above the reservation", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: costs(7, false)}, 7},
 		{"no function", policy.CountAdmitted, cost, 3, enforce.Result{}, 3},
 		{"negative cost", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: costs(-1, true)}, 3},
 		{"cost too high", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: costs(1<<40+1, true)}, 3},
 		{"cost and counts", policy.CountFailures, cost, 3, enforce.Result{Status: 500, CostFromResponse: costs(5, true)}, 5},
 		{"cost and does not count", policy.CountFailures, cost, 3, enforce.Result{Status: 200, CostFromResponse: costs(5, true)}, 0},
-		{"cost that is not selected", policy.CountFailures, policy.Settle{}, 3, enforce.Result{Status: 500, CostFromResponse: func(policy.Settle) (int64, bool) { return 7, true }}, 3},
+		{"cost that is not selected", policy.CountFailures, policy.Settle{}, 3, enforce.Result{Status: 500, CostFromResponse: func(policy.Settle) (int64, error) { return 7, nil }}, 3},
 		{"admitted", policy.CountAdmitted, policy.Settle{}, 3, enforce.Result{Status: 500, CostFromResponse: costs(5, true)}, 3},
 	} {
 		for _, mode := range []policy.Mode{policy.Enforce, policy.Shadow} {
@@ -53,7 +60,7 @@ func TestCount(t *testing.T) {
 			c := about("p", "9/24h")
 			c.Count, c.Settle, c.Cost, c.Mode = tc.count, tc.settle, tc.cost, mode
 			e := open(t, store, enforce.Config{Observe: func(_ context.Context, _ policy.Attributes, event enforce.Event) {
-				if event.Outcome != enforce.Admitted {
+				if event.Outcome != enforce.Admitted && event.Outcome != enforce.Unpriced {
 					t.Errorf("%s, %s: %s, %v, want admitted alone", tc.name, mode, event.Outcome, event.Err)
 				}
 			}}, c)
@@ -172,7 +179,7 @@ func TestUnsettled(t *testing.T) {
 	e.Enter(ctx, by("ada", ""), &p)
 	cancel()
 	down = true
-	p.Exit(enforce.Result{CostFromResponse: func(policy.Settle) (int64, bool) { return 5, true }})
+	p.Exit(enforce.Result{CostFromResponse: func(policy.Settle) (int64, error) { return 5, nil }})
 	same(t, "events", events(), "ada p admitted", "ada p unsettled error")
 	if cost != 5 {
 		t.Errorf("unsettled at %d, want 5", cost)
@@ -264,4 +271,42 @@ func TestEventOfCountedDenial(t *testing.T) {
 			t.Errorf("retries = %v, want %v", retries, want)
 		}
 	})
+}
+
+// TestUnpriced checks that a response without a cost is reported once for each policy, with its
+// reason and its charge, and that a response with a cost is not.
+func TestUnpriced(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		result enforce.Result
+		reason error // nil if the response has a cost
+		cost   int64
+	}{
+		{"a cost", enforce.Result{CostFromResponse: func(policy.Settle) (int64, error) { return 7, nil }}, nil, 0},
+		{"no cost", enforce.Result{CostFromResponse: func(policy.Settle) (int64, error) { return 0, budget.ErrNoUsage }}, budget.ErrNoUsage, 3},
+		{"a part", enforce.Result{CostFromResponse: func(policy.Settle) (int64, error) { return 5, budget.ErrUnknownModel }}, budget.ErrUnknownModel, 5},
+		{"a negative cost", enforce.Result{CostFromResponse: func(policy.Settle) (int64, error) { return -1, nil }}, budget.ErrBadUsage, 3},
+		{"no responses", enforce.Result{}, budget.ErrNoUsage, 3},
+		{"disconnected", enforce.Result{ClientGone: true}, budget.ErrDisconnected, 3},
+	} {
+		var events []enforce.Event
+		priced := about("a", "100/h fixed_window", "1000/24h fixed_window")
+		priced.Cost, priced.Settle = 3, policy.Settle{Header: "Cost"}
+		e := open(t, fakestore.Memory(t), enforce.Config{Observe: func(_ context.Context, _ policy.Attributes, e enforce.Event) {
+			if e.Outcome.AtEnd() {
+				events = append(events, e)
+			}
+		}}, priced, about("other", "100/h fixed_window"))
+		var p enforce.Admission
+		enter(t, e, &p)
+		p.Exit(tc.result)
+		switch {
+		case tc.reason == nil:
+			if len(events) > 0 {
+				t.Errorf("%s: %d events %+v, want none", tc.name, len(events), events)
+			}
+		case len(events) != 1 || events[0].Outcome != enforce.Unpriced || events[0].Policy.Name() != "a" || !errors.Is(events[0].Err, tc.reason) || events[0].Cost != tc.cost:
+			t.Errorf("%s: events %+v, want one with cost %d and %v", tc.name, events, tc.cost, tc.reason)
+		}
+	}
 }

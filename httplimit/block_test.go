@@ -25,7 +25,7 @@ func TestBlock(t *testing.T) {
 	)
 	outcomes := map[string]enforce.Outcome{}
 	c := httplimit.Config{Observe: func(_ *http.Request, e enforce.Event) {
-		if e.Outcome != enforce.Unsettled {
+		if !e.Outcome.AtEnd() {
 			outcomes[e.Policy.Name()] = e.Outcome
 		}
 	}}

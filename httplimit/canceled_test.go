@@ -90,7 +90,7 @@ func (brokenBody) Read([]byte) (int, error) { return 0, errors.New("connection r
 func TestSettleByRange(t *testing.T) {
 	store := fakestore.Memory(t)
 	text := `{"text":"` + strings.Repeat("x", 100) + `","usage":{"total_tokens":42}}`
-	p := policy.Config{Name: "p", Limits: limits(budget), Settle: policy.Settle{JSON: "usage.total_tokens"}}
+	p := policy.Config{Name: "p", Limits: limits(ample), Settle: policy.Settle{JSON: "usage.total_tokens"}}
 	h := serving(t, store, set(t, p), httplimit.Config{}, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Etag", `"1"`)
@@ -102,7 +102,7 @@ func TestSettleByRange(t *testing.T) {
 	r.Header.Set("If-Range", `"1"`)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	if got := charged(t, store, "p", budget); got != 42 || w.Code != 200 || r.Header.Get("Range") == "" {
+	if got := charged(t, store, "p", ample); got != 42 || w.Code != 200 || r.Header.Get("Range") == "" {
 		t.Errorf("a part is answered with %d and costs %d, want 200 and 42, and the caller's request as it was", w.Code, got)
 	}
 }

@@ -3,11 +3,16 @@ package httplimit
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/floodweir/weir/budget"
+	"github.com/floodweir/weir/internal/decoded"
+	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/internal/jsontext"
 )
 
@@ -19,28 +24,33 @@ const (
 )
 
 // parseCost parses a number of tokens: digits alone.
-func parseCost(text string) (n int64, ok bool) {
+func parseCost(text string) (n int64, err error) {
 	u, err := strconv.ParseUint(text, 10, 64)
-	return int64(min(u, maxCost)), err == nil && u <= maxCost
+	if err != nil || u > maxCost {
+		return 0, fmt.Errorf("%w: got %s, want a whole number from 0 to %d", budget.ErrBadUsage, fault.Quote(text), int64(maxCost))
+	}
+	return int64(u), nil
 }
 
 // headerCost parses the number in the last line of a header or trailer.
-func headerCost(h http.Header, name string) (n int64, ok bool) {
+func headerCost(h http.Header, name string) (n int64, err error) {
 	lines := h[http.TrailerPrefix+http.CanonicalHeaderKey(name)]
 	if len(lines) == 0 {
 		lines = h.Values(name)
 	}
 	if len(lines) == 0 {
-		return 0, false
+		return 0, fmt.Errorf("%w: no header %s", budget.ErrNoUsage, name)
 	}
 	return parseCost(trim(lines[len(lines)-1]))
 }
 
-// A member is a number in a JSON text; its path is member names joined by dots.
+// A member is a number in a JSON text; its path is member names joined by dots. The number may be
+// a string of digits.
 type member struct {
 	path  string
 	n     int64
 	found bool
+	bad   bool // its last value is no number
 }
 
 // read finds m in text, which is one JSON value. The last of several members of one name counts.
@@ -52,9 +62,32 @@ func (m *member) read(text []byte) {
 		}
 		text = object[name]
 	}
-	if n, ok := parseCost(string(text)); ok {
+	if len(text) == 0 || string(text) == "null" {
+		return
+	}
+	if digits := bytes.Trim(text, `"`); len(digits) > 0 {
+		text = digits
+	}
+	n, err := parseCost(string(text))
+	if m.bad = err != nil; !m.bad {
 		m.n, m.found = n, true
 	}
+}
+
+// sum returns the sum of members. The error is the reason why one is missing.
+func sum(members []member, paths []string) (n int64, err error) {
+	for _, path := range paths {
+		i := slices.IndexFunc(members, func(m member) bool { return m.path == path })
+		switch {
+		case i >= 0 && members[i].found:
+			n = min(n+members[i].n, maxCost)
+		case i >= 0 && members[i].bad:
+			err = fmt.Errorf("%w: %s: want a whole number from 0 to %d", budget.ErrBadUsage, path, int64(maxCost))
+		case err == nil:
+			err = fmt.Errorf("%w: no number at %s", budget.ErrNoUsage, path)
+		}
+	}
+	return n, err
 }
 
 // A body parses a response while it is written: JSON, or a stream of events in which each data
@@ -65,28 +98,35 @@ type body struct {
 	text    []byte // what filter keeps of the body, or of the current line
 	long    bool   // text was longer than maxBody, and is empty
 	filter  jsontext.Filter
+	decoded *decoded.Writer
 }
 
 // newBody returns nil for a response that cannot be parsed.
 func newBody(h http.Header, members []member) *body {
 	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
-	encoding := h.Get("Content-Encoding")
 	stream := media == "text/event-stream"
 	readable := stream || media == "application/json" || strings.HasSuffix(media, "+json")
-	if err != nil || !readable || encoding != "" && !strings.EqualFold(encoding, "identity") {
+	if err != nil || !readable {
 		return nil
 	}
-	return &body{members: members, stream: stream}
+	b := &body{members: members, stream: stream}
+	if b.decoded, err = decoded.New(h.Get("Content-Encoding"), b.parse); err != nil {
+		return nil
+	}
+	return b
 }
 
-func (b *body) write(p []byte) {
+func (b *body) write(p []byte) { _, _ = b.decoded.Write(p) }
+
+// parse reads the next decoded bytes.
+func (b *body) parse(p []byte) {
 	for b.stream {
 		i := bytes.IndexAny(p, "\r\n")
 		if i < 0 {
 			break
 		}
 		b.keep(p[:i])
-		b.end()
+		b.endText()
 		p = p[i+1:]
 	}
 	b.keep(p)
@@ -101,8 +141,14 @@ func (b *body) keep(p []byte) {
 	}
 }
 
-// end parses the complete text.
+// end ends the body.
 func (b *body) end() {
+	_ = b.decoded.Close() // the text that was decoded counts
+	b.endText()
+}
+
+// endText parses the complete text.
+func (b *body) endText() {
 	text, ok := b.text, !b.long
 	if b.stream {
 		text, ok = bytes.CutPrefix(text, []byte("data:"))

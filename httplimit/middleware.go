@@ -35,8 +35,8 @@ type Config struct {
 	NoResponse bool
 
 	// Observe, if not nil, is called with the decision about a request, once for each policy
-	// that applies; It is called before the handler, and with [enforce.Unsettled]
-	// after it too. It must return quickly.
+	// that applies. It is called before the handler, and with [enforce.Unsettled] and
+	// [enforce.Unpriced] after it too. It must return quickly.
 	Observe func(*http.Request, enforce.Event)
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 
 	"github.com/floodweir/weir/enforce"
@@ -31,8 +32,10 @@ func (w *response) wrap(r *http.Request, p *enforce.Admission) (http.ResponseWri
 	for one := range p.Settles() {
 		c := one.Config()
 		status = status || c.Count == policy.CountFailures || c.Count == policy.CountSuccesses
-		if c.Settle.JSON != "" {
-			w.members = append(w.members, member{path: c.Settle.JSON})
+		for _, path := range c.Settle.Paths() {
+			if !slices.ContainsFunc(w.members, func(m member) bool { return m.path == path }) {
+				w.members = append(w.members, member{path: path})
+			}
 		}
 	}
 	if !status && len(w.members) == 0 {
@@ -103,16 +106,11 @@ func (w *response) end(panicked, gone bool) (status int, canceled bool) {
 }
 
 // cost returns the number that s finds in the response.
-func (w *response) cost(s policy.Settle) (n int64, ok bool) {
+func (w *response) cost(s policy.Settle) (n int64, err error) {
 	if s.Header != "" {
 		return headerCost(w.Header(), s.Header)
 	}
-	for _, m := range w.members {
-		if m.path == s.JSON {
-			return m.n, m.found
-		}
-	}
-	return 0, false
+	return sum(w.members, s.Paths())
 }
 
 // WriteHeader implements [http.ResponseWriter].

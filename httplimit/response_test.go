@@ -26,7 +26,7 @@ import (
 func listening(t *testing.T, http2 bool, c policy.Config, h http.HandlerFunc) (*httptest.Server, func() int64) {
 	t.Helper()
 	store := fakestore.Memory(t)
-	c.Name, c.Key, c.Limits = "p", []policy.KeyPart{{Source: policy.Constant, Name: "k"}}, limits(budget)
+	c.Name, c.Key, c.Limits = "p", []policy.KeyPart{{Source: policy.Constant, Name: "k"}}, limits(ample)
 	limited := serving(t, store, set(t, c), httplimit.Config{}, h)
 	var begun sync.WaitGroup
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -43,7 +43,7 @@ func listening(t *testing.T, http2 bool, c policy.Config, h http.HandlerFunc) (*
 	t.Cleanup(srv.Close)
 	return srv, func() int64 {
 		begun.Wait()
-		d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: "p|1:k", Limit: fakestore.PolicyLimit(t, budget), N: 1})
+		d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: "p|1:k", Limit: fakestore.PolicyLimit(t, ample), N: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +188,7 @@ func TestWrappedReadFrom(t *testing.T) {
 		{byJSON, "application/json", 0, 6},
 	} {
 		store := fakestore.Memory(t)
-		tc.c.Name, tc.c.Limits = "p", limits(budget)
+		tc.c.Name, tc.c.Limits = "p", limits(ample)
 		h := serving(t, store, set(t, tc.c), httplimit.Config{}, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", tc.kind)
 			if n, err := io.Copy(w, iotest.OneByteReader(strings.NewReader(`{"n":6}`))); n != 7 || err != nil {
@@ -199,7 +199,7 @@ func TestWrappedReadFrom(t *testing.T) {
 		r.RemoteAddr = peer
 		w := &noted{ResponseRecorder: httptest.NewRecorder()}
 		h.ServeHTTP(w, r)
-		if got := charged(t, store, "p", budget); w.reads != tc.reads || got != tc.cost || w.Body.String() != `{"n":6}` {
+		if got := charged(t, store, "p", ample); w.reads != tc.reads || got != tc.cost || w.Body.String() != `{"n":6}` {
 			t.Errorf("%s settled by %+v: read %d times, costs %d, body %q, want %d, %d and all", tc.kind, tc.c.Settle, w.reads, got, w.Body, tc.reads, tc.cost)
 		}
 	}

@@ -1,7 +1,11 @@
 package httplimit_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -17,7 +21,7 @@ import (
 )
 
 const (
-	budget    = "1099511627776/8760h fixed_window" // enough for every cost, and not refilled
+	ample     = "1099511627776/8760h fixed_window" // enough for every cost, and not refilled
 	unsettled = 3                                  // the cost that is known before
 )
 
@@ -25,11 +29,11 @@ const (
 func spent(t testing.TB, settle policy.Settle, handler http.HandlerFunc) int64 {
 	t.Helper()
 	store := fakestore.Memory(t)
-	p := policy.Config{Name: "p", Limits: limits(budget), Cost: unsettled, Settle: settle}
+	p := policy.Config{Name: "p", Limits: limits(ample), Cost: unsettled, Settle: settle}
 	if w := get(serving(t, store, set(t, p), httplimit.Config{}, handler), "/", peer); w.Code != 200 {
 		t.Fatalf("status %d, want 200", w.Code)
 	}
-	return charged(t, store, "p", budget)
+	return charged(t, store, "p", ample)
 }
 
 func TestSettleByHeader(t *testing.T) {
@@ -86,7 +90,8 @@ func TestSettleByJSON(t *testing.T) {
 		{"negative", "application/json", `{"usage":{"total_tokens":-1}}`, unsettled},
 		{"a fraction", "application/json", `{"usage":{"total_tokens":42.5}}`, unsettled},
 		{"an exponent", "application/json", `{"usage":{"total_tokens":4e1}}`, unsettled},
-		{"a string", "application/json", `{"usage":{"total_tokens":"42"}}`, unsettled},
+		{"a string of digits", "application/json", `{"usage":{"total_tokens":"42"}}`, 42},
+		{"another string", "application/json", `{"usage":{"total_tokens":"42 tokens"}}`, unsettled},
 		{"null", "application/json", `{"usage":{"total_tokens":null}}`, unsettled},
 		{"a list", "application/json", `{"usage":[{"total_tokens":42}]}`, unsettled},
 		{"another case", "application/json", `{"Usage":{"total_tokens":42}}`, unsettled},
@@ -185,7 +190,7 @@ func TestEncodedResponse(t *testing.T) {
 	// A middleware in front that encodes sets the field before, as gzip of gin does; the
 	// handler's own response is not encoded.
 	store := fakestore.Memory(t)
-	h := serving(t, store, set(t, policy.Config{Name: "p", Limits: limits(budget), Settle: policy.Settle{JSON: "n"}}), httplimit.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+	h := serving(t, store, set(t, policy.Config{Name: "p", Limits: limits(ample), Settle: policy.Settle{JSON: "n"}}), httplimit.Config{}, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"n":42}`))
 	})
@@ -194,12 +199,12 @@ func TestEncodedResponse(t *testing.T) {
 	from := httptest.NewRequest("GET", "/", nil)
 	from.RemoteAddr = peer
 	h.ServeHTTP(w, from)
-	if got := charged(t, store, "p", budget); got != 42 || w.Header().Get("Content-Encoding") != "gzip" {
+	if got := charged(t, store, "p", ample); got != 42 || w.Header().Get("Content-Encoding") != "gzip" {
 		t.Errorf("an answer that is encoded outside costs %d, want 42, and it says %q", got, w.Header().Get("Content-Encoding"))
 	}
 	for settle, want := range map[policy.Settle]string{{JSON: "n"}: "identity", {Header: "X-Cost"}: "gzip"} {
 		accepts := ""
-		h := serving(t, fakestore.Memory(t), set(t, policy.Config{Name: "p", Limits: limits(budget), Settle: settle}), httplimit.Config{},
+		h := serving(t, fakestore.Memory(t), set(t, policy.Config{Name: "p", Limits: limits(ample), Settle: settle}), httplimit.Config{},
 			func(_ http.ResponseWriter, r *http.Request) { accepts = r.Header.Get("Accept-Encoding") })
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Accept-Encoding", "gzip")
@@ -215,9 +220,9 @@ func TestSettleWhatCounts(t *testing.T) {
 	for path, want := range map[string]int64{"/200": 50, "/404": 0} {
 		store := fakestore.Memory(t)
 		h := serving(t, store, set(t,
-			policy.Config{Name: "p", Limits: limits("100/h", budget), Count: policy.CountSuccesses, Settle: policy.Settle{Header: "X-Cost"}},
-			policy.Config{Name: "q", Limits: limits(budget), Settle: policy.Settle{JSON: "a.n"}},
-			policy.Config{Name: "s", Mode: policy.Shadow, Limits: limits(budget), Settle: policy.Settle{JSON: "n"}},
+			policy.Config{Name: "p", Limits: limits("100/h", ample), Count: policy.CountSuccesses, Settle: policy.Settle{Header: "X-Cost"}},
+			policy.Config{Name: "q", Limits: limits(ample), Settle: policy.Settle{JSON: "a.n"}},
+			policy.Config{Name: "s", Mode: policy.Shadow, Limits: limits(ample), Settle: policy.Settle{JSON: "n"}},
 		), httplimit.Config{}, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Cost", "50")
 			w.Header().Set("Content-Type", "application/json")
@@ -225,7 +230,7 @@ func TestSettleWhatCounts(t *testing.T) {
 			_, _ = w.Write([]byte(`{"n":60,"a":{"n":70}}`))
 		})
 		get(h, path, peer)
-		for limit, want := range map[[2]string]int64{{"p", "100/h"}: want, {"p", budget}: want, {"q", budget}: 70, {"s", budget}: 60} {
+		for limit, want := range map[[2]string]int64{{"p", "100/h"}: want, {"p", ample}: want, {"q", ample}: 70, {"s", ample}: 60} {
 			if got := charged(t, store, limit[0], limit[1]); got != want {
 				t.Errorf("%s costs %d of %s, want %d", path, got, limit, want)
 			}
@@ -257,21 +262,21 @@ func TestLongRequest(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store := bubbled(t)
 			defer store.Close()
-			p := policy.Config{Name: "p", Limits: limits(budget), Count: policy.CountSuccesses, Settle: policy.Settle{Header: "X-Cost"}}
+			p := policy.Config{Name: "p", Limits: limits(ample), Count: policy.CountSuccesses, Settle: policy.Settle{Header: "X-Cost"}}
 			h := serving(t, store, set(t, p), httplimit.Config{Options: enforce.Options{SettleTTL: time.Minute}}, func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("X-Cost", "7")
 				status(w, r)
 				<-time.After(59 * time.Second)
-				if got := charged(t, store, "p", budget); got != 1 {
+				if got := charged(t, store, "p", ample); got != 1 {
 					t.Errorf("while it is served %d is reserved, want 1", got)
 				}
 				<-time.After(2 * time.Second)
-				if got := charged(t, store, "p", budget); got != 0 {
+				if got := charged(t, store, "p", ample); got != 0 {
 					t.Errorf("after its reservation %d is reserved, want 0", got)
 				}
 			})
 			get(h, path, peer)
-			if got := charged(t, store, "p", budget); got != want {
+			if got := charged(t, store, "p", ample); got != want {
 				t.Errorf("%s costs %d, want %d", path, got, want)
 			}
 		})
@@ -282,7 +287,7 @@ func TestLongRequest(t *testing.T) {
 func TestAtOnce(t *testing.T) {
 	store := fakestore.Memory(t)
 	var h http.Handler
-	h = serving(t, store, set(t, policy.Config{Name: "p", Limits: limits("1000000/8760h", budget), Settle: policy.Settle{JSON: "n"}}), httplimit.Config{},
+	h = serving(t, store, set(t, policy.Config{Name: "p", Limits: limits("1000000/8760h", ample), Settle: policy.Settle{JSON: "n"}}), httplimit.Config{},
 		func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/outer" {
 				for range 3 {
@@ -297,9 +302,58 @@ func TestAtOnce(t *testing.T) {
 		all.Go(func() { get(h, "/outer", peer) })
 	}
 	all.Wait()
-	for _, limit := range []string{"1000000/8760h", budget} {
+	for _, limit := range []string{"1000000/8760h", ample} {
 		if got := charged(t, store, "p", limit); got != 64*6 {
 			t.Errorf("charged %d of %s, want %d", got, limit, 64*6)
+		}
+	}
+}
+
+// TestSettleBySum checks sums of numbers, of which each has its last value in a stream of events.
+func TestSettleBySum(t *testing.T) {
+	anthropic := "event: message_start\ndata: {\"message\":{\"usage\":{\"input_tokens\":40,\"output_tokens\":1}}}\n\n" +
+		"event: message_delta\ndata: {\"usage\":{\"output_tokens\":50}}\n\n"
+	for _, tc := range []struct {
+		name, json, kind, body string
+		want                   int64
+	}{
+		{"a sum", "usage.input_tokens + usage.output_tokens", "application/json", `{"usage":{"input_tokens":40,"output_tokens":50}}`, 90},
+		{"without spaces", "a+b", "application/json", `{"a":1,"b":"2"}`, 3},
+		{"one number twice", "a + a", "application/json", `{"a":4}`, 8},
+		{"0 is a number", "a + b", "application/json", `{"a":4,"b":0}`, 4},
+		{"several events", "message.usage.input_tokens + usage.output_tokens", "text/event-stream", anthropic, 90},
+		{"a number is missing", "a + b", "application/json", `{"a":1}`, unsettled},
+		{"a large number, and one is missing", "a + b", "application/json", `{"b":70}`, 70},
+		{"one is negative", "a + b", "application/json", `{"a":70,"b":-70}`, 70},
+	} {
+		got := spent(t, policy.Settle{JSON: tc.json}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", tc.kind)
+			writePieces(w, tc.body, 7)
+		})
+		if got != tc.want {
+			t.Errorf("%s: %s costs %d, want %d", tc.name, tc.json, got, tc.want)
+		}
+	}
+}
+
+// TestSettleByCompressedResponse checks the cost in a response that is compressed although the
+// request accepts no encoding.
+func TestSettleByCompressedResponse(t *testing.T) {
+	for _, encoding := range []string{"gzip", "deflate"} {
+		var b bytes.Buffer
+		var z io.WriteCloser = gzip.NewWriter(&b)
+		if encoding == "deflate" {
+			z = zlib.NewWriter(&b)
+		}
+		_, _ = z.Write([]byte(`{"n":42}`))
+		_ = z.Close()
+		got := spent(t, policy.Settle{JSON: "n"}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Content-Encoding", encoding)
+			writePieces(w, b.String(), 5)
+		})
+		if got != 42 {
+			t.Errorf("%s costs %d, want 42", encoding, got)
 		}
 	}
 }

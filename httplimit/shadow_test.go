@@ -147,8 +147,8 @@ func TestCostOfNothing(t *testing.T) {
 		return store.Do(ctx, r)
 	}}
 	h := serving(t, counted, set(t,
-		policy.Config{Name: "s", Limits: limits(budget), CostOf: costly{}, Settle: policy.Settle{Header: "X-Cost"}},
-		policy.Config{Name: "f", Limits: limits(budget), CostOf: costly{}, Count: policy.CountSuccesses},
+		policy.Config{Name: "s", Limits: limits(ample), CostOf: costly{}, Settle: policy.Settle{Header: "X-Cost"}},
+		policy.Config{Name: "f", Limits: limits(ample), CostOf: costly{}, Count: policy.CountSuccesses},
 		policy.Config{Name: "c", Limits: limits("1 concurrency"), CostOf: costly{}},
 	), httplimit.Config{}, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Cost", "5")
@@ -161,7 +161,7 @@ func TestCostOfNothing(t *testing.T) {
 		t.Errorf("the store is asked %d times after the answer, want once", settled)
 	}
 	for name, want := range map[string]int64{"s": 5, "f": 0} {
-		if got := charged(t, store, name, budget); got != want {
+		if got := charged(t, store, name, ample); got != want {
 			t.Errorf("%s is charged %d, want %d", name, got, want)
 		}
 	}

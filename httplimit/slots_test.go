@@ -226,7 +226,7 @@ func TestCanceledInTheDelay(t *testing.T) {
 		h := serving(t, canceling(store), set(t,
 			policy.Config{Name: "queue", Limits: limits("1/m leaky_bucket burst 5 queue")},
 			policy.Config{Name: "slots", Limits: limits("9 concurrency lease 1h")},
-			policy.Config{Name: "settled", Limits: limits(budget), Settle: policy.Settle{Header: "X-Cost"}},
+			policy.Config{Name: "settled", Limits: limits(ample), Settle: policy.Settle{Header: "X-Cost"}},
 		), httplimit.Config{}, func(http.ResponseWriter, *http.Request) {})
 		get(h, "/", peer)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -235,7 +235,7 @@ func TestCanceledInTheDelay(t *testing.T) {
 		r.RemoteAddr = peer
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		if slots, settled := charged(t, store, "slots", "9 concurrency lease 1h"), charged(t, store, "settled", budget); w.Code != 503 || slots != 0 || settled != 1 {
+		if slots, settled := charged(t, store, "slots", "9 concurrency lease 1h"), charged(t, store, "settled", ample); w.Code != 503 || slots != 0 || settled != 1 {
 			t.Errorf("%d, %d slots, %d settled, want 503, 0 and the 1 of the request before", w.Code, slots, settled)
 		}
 	})

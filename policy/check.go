@@ -21,8 +21,11 @@ func (p *Policy) checkCount(f *faults) {
 	if c.Settle.Header != "" && !spelling.IsToken(c.Settle.Header) {
 		f.Add("cost.header", fault.Quote(c.Settle.Header), "want the name of a response header, such as X-Cost")
 	}
-	if c.Settle.JSON != "" && (!spelling.IsText(c.Settle.JSON) || slices.Contains(strings.Split(c.Settle.JSON, "."), "")) {
-		f.Add("cost.json", fault.Quote(c.Settle.JSON), "want names of members joined by dots, such as usage.total_tokens")
+	for _, path := range c.Settle.Paths() {
+		if !isJSONPath(path) {
+			f.Add("cost.json", fault.Quote(c.Settle.JSON), "want names of members joined by dots, such as usage.total_tokens, or a sum such as usage.input_tokens + usage.output_tokens")
+			break
+		}
 	}
 	switch {
 	case c.Settle.Header != "" && c.Settle.JSON != "":
@@ -48,6 +51,12 @@ func (p *Policy) checkCount(f *faults) {
 			f.Add(fmt.Sprintf("failures[%d]", i), fmt.Sprintf("%d-%d", r[0], r[1]), "want statuses from 100 to 599, the lower one first")
 		}
 	}
+}
+
+// isJSONPath reports whether path has names of members joined by dots. Characters of expressions,
+// in which a name would never match, are not accepted.
+func isJSONPath(path string) bool {
+	return spelling.IsText(path) && !strings.ContainsAny(path, " \t*()[]{}\"'") && !slices.Contains(strings.Split(path, "."), "")
 }
 
 // slots returns the field of a concurrency limit, or "".

@@ -1,6 +1,10 @@
 package policy
 
-import "github.com/floodweir/weir"
+import (
+	"strings"
+
+	"github.com/floodweir/weir"
+)
 
 // A Config describes a policy. Name, Key and one of Limits, Block and Unlimited are required. The
 // zero value of every other field is its default.
@@ -123,13 +127,26 @@ const (
 // Settle locates the cost of a request in its response. The cost that is known before is
 // reserved. At the response the difference is returned or charged, as debt if necessary. At
 // most one of Header and JSON is set. Without a cost in the response, the reserved cost
-// stays.
+// stays, or the sum of the numbers in it if that is larger.
 type Settle struct {
 	// Header is a response header with a whole number.
 	Header string
 	// JSON is the path of the number in a JSON response body: names of members joined by
-	// dots, such as usage.total_tokens.
+	// dots, such as usage.total_tokens. It may be a sum of paths joined by plus signs. Every
+	// number of a sum must occur. In a stream of events each path has its last number.
 	JSON string
+}
+
+// Paths returns the paths of the sum in JSON.
+func (s Settle) Paths() []string {
+	if s.JSON == "" {
+		return nil
+	}
+	paths := strings.Split(s.JSON, "+")
+	for i := range paths {
+		paths[i] = strings.TrimSpace(paths[i])
+	}
+	return paths
 }
 
 // A Mode selects how a policy is applied.

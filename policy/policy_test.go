@@ -181,6 +181,8 @@ func TestNewErrors(t *testing.T) {
 		{"settle of slots by JSON", func(c *policy.Config) { c.Settle.JSON, c.Limits = "a.b", limits("5 concurrency") }},
 		{"settle header", func(c *policy.Config) { c.Settle.Header = "X Cost" }},
 		{"settle JSON", func(c *policy.Config) { c.Settle.JSON = "usage..total" }},
+		{"settle JSON that is no sum", func(c *policy.Config) { c.Settle.JSON = "usage.input_tokens * 2" }},
+		{"settle JSON with half of a sum", func(c *policy.Config) { c.Settle.JSON = "usage.input_tokens +" }},
 		{"settle JSON with a dot at its end", func(c *policy.Config) { c.Settle.JSON = "usage." }},
 		{"candidate", func(c *policy.Config) { c.Candidate = []weir.Limit{{}, ten[0], weir.MustLimit("10/s burst 10")} }},
 		{"candidate that is the policy", func(c *policy.Config) {

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/budget"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -107,8 +109,15 @@ func checkMessages(c policy.Config) error {
 // maxCost is the largest cost in metadata, as large as a limit.
 const maxCost = 1 << 40
 
-// Cost parses the cost in a value of metadata: digits alone, up to 2^40.
-func Cost(value string) (n int64, ok bool) {
-	u, err := strconv.ParseUint(strings.Trim(value, " \t"), 10, 64)
-	return int64(min(u, maxCost)), err == nil && u <= maxCost
+// Cost parses the cost in a value of metadata: digits alone, up to 2^40. An error wraps
+// budget.ErrNoUsage for an empty value, and budget.ErrBadUsage for another.
+func Cost(value string) (n int64, err error) {
+	if value = strings.Trim(value, " \t"); value == "" {
+		return 0, budget.ErrNoUsage
+	}
+	u, err := strconv.ParseUint(value, 10, 64)
+	if err != nil || u > maxCost {
+		return 0, fmt.Errorf("%w: got %s, want a whole number from 0 to %d", budget.ErrBadUsage, fault.Quote(value), int64(maxCost))
+	}
+	return int64(u), nil
 }

@@ -172,7 +172,7 @@ func (p *Pacer) Observe(c Call, err error) bool {
 func (p *Pacer) admit(ctx context.Context, c Call) *End {
 	r := backoff.Request{Key: c.key, Scope: c.scope, Wait: p.pacer.Deadline(p.c.MaxWait)}
 	if p.c.Limiter != nil && c.key != "" {
-		r.Budget = budget{p.c.Limiter, p.store, c.key}
+		r.Budget = oneToken{p.c.Limiter, p.store, c.key}
 	}
 	result, err := p.pacer.Admit(ctx, r)
 	d := result.Decision
@@ -200,26 +200,26 @@ func unsent(by string, retry time.Duration) *End {
 	return &e
 }
 
-// A budget is one token of one key of a Limiter.
-type budget struct {
+// A oneToken is one token of one key of a Limiter.
+type oneToken struct {
 	limiter *weir.Limiter
 	store   weir.Store
 	key     string
 }
 
 // Do implements [backoff.Budget].
-func (b budget) Do(ctx context.Context, verb weir.Verb) (weir.Decision, error) {
+func (b oneToken) Do(ctx context.Context, verb weir.Verb) (weir.Decision, error) {
 	return b.send(ctx, verb, time.Time{})
 }
 
 // Return implements [backoff.Budget].
-func (b budget) Return(ctx context.Context, at time.Time) {
+func (b oneToken) Return(ctx context.Context, at time.Time) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	_, _ = b.send(ctx, weir.Return, at)
 }
 
-func (b budget) send(ctx context.Context, verb weir.Verb, at time.Time) (weir.Decision, error) {
+func (b oneToken) send(ctx context.Context, verb weir.Verb, at time.Time) (weir.Decision, error) {
 	r, err := b.limiter.Request(ctx, b.key, 1)
 	if err != nil {
 		return weir.Decision{}, err

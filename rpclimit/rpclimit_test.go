@@ -272,8 +272,8 @@ func TestRefused(t *testing.T) {
 
 func TestCost(t *testing.T) {
 	for text, want := range map[string]int64{"0": 0, " 17\t": 17, "1099511627776": 1 << 40, "1099511627777": -1, "": -1, "-1": -1, "+1": -1, "1.5": -1, "99999999999999999999": -1} {
-		if n, ok := rpclimit.Cost(text); ok != (want >= 0) || ok && n != want {
-			t.Errorf("Cost(%q) = %d %v, want %d", text, n, ok, want)
+		if n, err := rpclimit.Cost(text); (err == nil) != (want >= 0) || err == nil && n != want {
+			t.Errorf("Cost(%q) = %d, %v, want %d", text, n, err, want)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/floodweir/weir/budget"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
@@ -48,7 +49,7 @@ func (s *Server) run(ctx context.Context, c *call, costs func(error) []http.Head
 		if !panicked {
 			r.Status = HTTPStatus(codeOf(err))
 			found := costs(err)
-			r.CostFromResponse = func(s policy.Settle) (int64, bool) { return cost(found, s.Header) }
+			r.CostFromResponse = func(s policy.Settle) (int64, error) { return cost(found, s.Header) }
 		}
 		c.pass.Exit(r)
 		if !panicked {
@@ -77,13 +78,13 @@ func codeOf(err error) connect.Code {
 }
 
 // cost returns the number in the last line of a header, from the first of hs that has it.
-func cost(hs []http.Header, name string) (int64, bool) {
+func cost(hs []http.Header, name string) (int64, error) {
 	for _, h := range hs {
 		if lines := h.Values(name); len(lines) > 0 {
 			return rpclimit.Cost(lines[len(lines)-1])
 		}
 	}
-	return 0, false
+	return 0, budget.ErrNoUsage
 }
 
 // WrapUnary implements connect.Interceptor.

@@ -58,7 +58,7 @@ func (t *costs) record(in map[string]string, md metadata.MD) {
 }
 
 // cost returns the cost in a trailer, or else in a header.
-func (t *costs) cost(s policy.Settle) (int64, bool) {
+func (t *costs) cost(s policy.Settle) (int64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	name := strings.ToLower(s.Header)

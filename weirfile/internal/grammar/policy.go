@@ -83,8 +83,8 @@ var cost = &Shape{
 			}},
 			{Name: "header", Doc: "the response header with the cost, a whole number", Examples: []any{"X-Tokens-Used"},
 				Shape: &Shape{Kind: Text, Want: "want the name of a response header"}},
-			{Name: "json", Doc: "the place of the cost in a JSON response, as member names joined by dots", Examples: []any{"usage.total_tokens"},
-				Shape: &Shape{Kind: Text, Want: "want names of members joined by dots, such as usage.total_tokens"}},
+			{Name: "json", Doc: "the place of the cost in a JSON response, as member names joined by dots, or a sum of such places", Examples: []any{"usage.total_tokens", "usage.input_tokens + usage.output_tokens"},
+				Shape: &Shape{Kind: Text, Want: "want names of members joined by dots, such as usage.total_tokens, or a sum such as usage.input_tokens + usage.output_tokens"}},
 		},
 	}},
 }

@@ -110,7 +110,7 @@ func (l *Log) Observe(ctx context.Context, interfaceName string, e enforce.Event
 	if e.Err != nil || e.Decision.Degraded != "" || e.Fault != nil {
 		l.observeProblems(ctx, interfaceName, &e)
 	}
-	if e.Outcome == enforce.Unsettled { // reported in addition to the outcome
+	if e.Outcome.AtEnd() {
 		return
 	}
 	n := l.c.Every

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/budget"
 	"github.com/floodweir/weir/cmd/weir/internal/decisionlog"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/policy"
@@ -265,6 +266,9 @@ func TestProblems(t *testing.T) {
 			`{"error":"no such key: team","interface":"gateway","level":"WARN","msg":"expression failed","outcome":"admitted","policy":"c"}`)
 		b.Observe(context.Background(), "gateway", enforce.Event{Policy: c, Outcome: enforce.Unsettled, Err: down})
 		want(t, b.lines(t), `{"error":"redis: store unavailable","interface":"gateway","level":"ERROR","msg":"cost not settled","outcome":"unsettled","policy":"c"}`)
+
+		b.Observe(context.Background(), "gateway", enforce.Event{Policy: c, Outcome: enforce.Unpriced, Cost: 20, Err: budget.ErrNoUsage})
+		want(t, b.lines(t), `{"charged":20,"error":"budget: response without a cost","interface":"gateway","level":"WARN","msg":"response without a cost","outcome":"unpriced","policy":"c"}`)
 
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/budget"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/policy"
 )
@@ -51,6 +52,7 @@ type counters struct {
 	took         prometheus.Observer
 	expressions  prometheus.Counter
 	unsettled    prometheus.Counter
+	unpriced     func(reason string) prometheus.Counter
 	overflow     prometheus.Counter // nil for a policy with series of its own
 }
 
@@ -70,6 +72,9 @@ func (m *Metrics) Observe(name string, e enforce.Event) {
 	switch {
 	case outcome == enforce.Unsettled: // in addition to the outcome
 		c.unsettled.Inc()
+		return
+	case outcome == enforce.Unpriced:
+		c.unpriced(budget.Reason(e.Err)).Inc()
 		return
 	case outcome == enforce.FailedClosed && errors.Is(e.Err, context.Canceled):
 		outcome = canceled
@@ -173,6 +178,7 @@ func (m *Metrics) newCounters(interfaceName string, p *policy.Policy) *counters 
 		took:         m.decisionTime.WithLabelValues(interfaceName),
 		expressions:  m.expressions.WithLabelValues(name),
 		unsettled:    m.unsettled.WithLabelValues(name),
+		unpriced:     func(reason string) prometheus.Counter { return m.unpriced.WithLabelValues(name, reason) },
 	}
 	for i, mode := range modes {
 		c.degraded[i] = m.degraded.WithLabelValues(name, string(mode))

@@ -35,13 +35,13 @@ const DefaultMaxSeries = 1000
 type Metrics struct {
 	registry *prometheus.Registry
 
-	decisions, shadow, degraded, expressions, unsettled *prometheus.CounterVec
-	decisionTime, storeTime                             *prometheus.HistogramVec
-	storeErrors                                         *prometheus.CounterVec
-	overflow                                            *prometheus.CounterVec
-	hits                                                *prometheus.CounterVec
-	commands                                            *prometheus.CounterVec
-	throttle                                            [results]prometheus.Counter
+	decisions, shadow, degraded, expressions, unsettled, unpriced *prometheus.CounterVec
+	decisionTime, storeTime                                       *prometheus.HistogramVec
+	storeErrors                                                   *prometheus.CounterVec
+	overflow                                                      *prometheus.CounterVec
+	hits                                                          *prometheus.CounterVec
+	commands                                                      *prometheus.CounterVec
+	throttle                                                      [results]prometheus.Counter
 
 	connections        *prometheus.GaugeVec
 	connectionsRefused *prometheus.CounterVec
@@ -86,6 +86,8 @@ func New(c Config) *Metrics {
 		"Expressions that failed for a request.", "policy")
 	m.unsettled = m.counters("weir_unsettled_total",
 		"Requests whose cost, known from the response, was not settled.", "policy")
+	m.unpriced = m.counters("weir_budget_unpriced_total",
+		"Responses without a cost for a policy that charges by the response, by reason.", "policy", "reason")
 	m.decisionTime = m.histograms("weir_decision_duration_seconds",
 		"Time from request to decision, in seconds, by interface.", "interface")
 	m.storeTime = m.histograms("weir_store_duration_seconds",

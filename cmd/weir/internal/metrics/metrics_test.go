@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/budget"
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
 	"github.com/floodweir/weir/denycache"
 	"github.com/floodweir/weir/enforce"
@@ -120,6 +121,8 @@ func TestObserve(t *testing.T) {
 		{2, enforce.Event{Policy: enforced, Outcome: enforce.FailedClosed, Err: fmt.Errorf("redis: %w", context.Canceled)}},
 		{6, enforce.Event{Policy: enforced, Outcome: enforce.Overloaded, Err: weir.ErrOverloaded}},
 		{3, enforce.Event{Policy: enforced, Outcome: enforce.Unsettled, Err: weir.ErrUnavailable}},
+		{2, enforce.Event{Policy: enforced, Outcome: enforce.Unpriced, Err: budget.ErrNoUsage}},
+		{1, enforce.Event{Policy: enforced, Outcome: enforce.Unpriced, Err: budget.ErrUnknownModel}},
 		{1, enforce.Event{Policy: enforced, Outcome: enforce.Admitted, Fault: errors.New("no such key")}},
 		{1, enforce.Event{Policy: enforced, Outcome: "new"}},
 	} {
@@ -142,6 +145,8 @@ func TestObserve(t *testing.T) {
 	wantValue(t, got, 2, "weir_degraded_decisions_total", "open", "api")
 	wantValue(t, got, 1, "weir_degraded_decisions_total", "closed", "api")
 	wantValue(t, got, 3, "weir_unsettled_total", "api")
+	wantValue(t, got, 2, "weir_budget_unpriced_total", "api", "no_usage")
+	wantValue(t, got, 1, "weir_budget_unpriced_total", "api", "unknown_model")
 	wantValue(t, got, 1, "weir_expression_errors_total", "api")
 	wantValue(t, got, 0, "weir_expression_errors_total", "trial")
 }
@@ -345,6 +350,7 @@ func TestPage(t *testing.T) {
 	m.Connected("http", 1)
 	m.ConnectionRefused("http")
 	m.Observe("d", enforce.Event{Policy: newPolicy(t, "api", policy.Enforce), Outcome: enforce.Unsettled})
+	m.Observe("d", enforce.Event{Policy: newPolicy(t, "api", policy.Enforce), Outcome: enforce.Unpriced})
 	families := scrape(t, m)
 	for name, f := range families {
 		if !strings.HasPrefix(name, "weir_") {

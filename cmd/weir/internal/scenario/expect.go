@@ -113,7 +113,7 @@ func (x *exchange) remaining(policy string) string {
 func (x *exchange) named(some func(*enforce.Event) bool) []string {
 	names := []string{}
 	for i := range x.events {
-		if e := &x.events[i]; e.Outcome != enforce.Unsettled && some(e) {
+		if e := &x.events[i]; !e.Outcome.AtEnd() && some(e) {
 			names = append(names, e.Policy.Name())
 		}
 	}
