@@ -3,6 +3,8 @@ package httplimit_test
 import (
 	"errors"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +44,34 @@ func TestBlock(t *testing.T) {
 		}
 		if w := get(h, "/", "203.0.113.8:1"); w.Code != 200 || outcomes["shadow"] != enforce.Denied {
 			t.Errorf("%s: a key without override: %d, outcomes %v, want 200 and a denial in shadow mode", name, w.Code, outcomes)
+		}
+	}
+}
+
+// TestExemptPreflight checks that CORS preflight requests are admitted without a charge if Config
+// exempts them, and that other OPTIONS requests are charged.
+func TestExemptPreflight(t *testing.T) {
+	for _, exempt := range []bool{false, true} {
+		h := wrap(t, fakestore.Memory(t), set(t, policy.Config{Name: "api", Limits: limits("1/h")}), httplimit.Config{ExemptPreflight: exempt})
+		send := func(method, origin string) int {
+			r := httptest.NewRequest(method, "/", nil)
+			r.Header.Set("Origin", origin)
+			r.Header.Set("Access-Control-Request-Method", "PUT")
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w.Code
+		}
+		var got []int
+		for range 3 {
+			got = append(got, send("OPTIONS", "https://a.example"))
+		}
+		got = append(got, send("PUT", "https://a.example"), send("OPTIONS", ""))
+		want := []int{200, 429, 429, 429, 429}
+		if exempt {
+			want = []int{200, 200, 200, 200, 429}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("ExemptPreflight %t: statuses are %v, want %v", exempt, got, want)
 		}
 	}
 }

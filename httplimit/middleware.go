@@ -34,6 +34,10 @@ type Config struct {
 	// admitted requests.
 	NoResponse bool
 
+	// ExemptPreflight admits CORS preflight requests without a decision, like an exception of
+	// the policies with Preflight.
+	ExemptPreflight bool
+
 	// Observe, if not nil, is called with the decision about a request, once for each policy
 	// that applies. It is called before the handler, and with [enforce.Unsettled] and
 	// [enforce.Unpriced] after it too. It must return quickly.
@@ -72,6 +76,12 @@ func New(store weir.Store, set *policy.Set, c Config) (*Middleware, error) {
 	config := enforce.Config{Options: c.Options, NoResponse: c.NoResponse, KeepOnCancel: true}
 	if observe := c.Observe; observe != nil {
 		config.Observe = func(_ context.Context, a policy.Attributes, e enforce.Event) { observe(a.(*attributes).r, e) }
+	}
+	if c.ExemptPreflight && set != nil {
+		var err error
+		if set, err = set.Exempt(policy.Exception{Preflight: true}); err != nil {
+			return nil, fmt.Errorf("httplimit: %w", err)
+		}
 	}
 	enforcer, err := enforce.New(store, set, config)
 	if err != nil {

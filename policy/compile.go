@@ -15,7 +15,8 @@ import (
 // compile checks p.config field by field and sets the derived fields.
 func (p *Policy) compile(f *faults) {
 	p.compileName(f)
-	p.compileMatch(f)
+	p.compileMatch(f, "match.")
+	p.except = compileExceptions(f, p.config.Except)
 	p.compileKey(f)
 	c := &p.config
 	checkFixed(f, "", c.Limits, c.Block, c.Unlimited)
@@ -60,35 +61,36 @@ func isName(name string) bool {
 	return ok
 }
 
-func (p *Policy) compileMatch(f *faults) {
+// compileMatch compiles Match. prefix begins the fields of its errors.
+func (p *Policy) compileMatch(f *faults, prefix string) {
 	m := &p.config.Match
 	for i, method := range m.Methods {
 		if !spelling.IsToken(method) {
-			f.Add(fmt.Sprintf("match.methods[%d]", i), fault.Quote(method), "want a method such as GET")
+			f.Add(prefix+fmt.Sprintf("methods[%d]", i), fault.Quote(method), "want a method such as GET")
 		}
 		p.methods = append(p.methods, strings.ToUpper(method))
 	}
 	for i, host := range m.Hosts {
 		h, want := spelling.ParseHost(host)
 		if want != "" {
-			f.Add(fmt.Sprintf("match.hosts[%d]", i), fault.Quote(host), "%s", want)
+			f.Add(prefix+fmt.Sprintf("hosts[%d]", i), fault.Quote(host), "%s", want)
 		}
 		p.hosts = append(p.hosts, h)
 	}
 	for i, path := range m.Paths {
 		r, want := spelling.ParsePath(path)
 		if want != "" {
-			f.Add(fmt.Sprintf("match.paths[%d]", i), fault.Quote(path), "%s", want)
+			f.Add(prefix+fmt.Sprintf("paths[%d]", i), fault.Quote(path), "%s", want)
 		}
 		p.routes = append(p.routes, r)
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Headers)) {
-		field, values := "match.headers."+name, m.Headers[name]
+		field, values := prefix+"headers."+name, m.Headers[name]
 		switch {
 		case !spelling.IsToken(name):
 			f.Add(field, "", "want header names as HTTP has them, such as X-Plan")
 		case strings.EqualFold(name, "Host"):
-			f.Add(field, "", "want match.hosts, which knows case and ports")
+			f.Add(field, "", "want hosts, which knows case and ports")
 		case len(values) == 0:
 			f.Add(field, "", `want at least one value, or "*" for any`)
 		}

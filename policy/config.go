@@ -16,6 +16,9 @@ type Config struct {
 	// Match selects the requests of the policy; all if zero.
 	Match Match
 
+	// Except are the requests of Match to which the policy does not apply.
+	Except []Exception
+
 	// Key selects the bucket of a request. A Constant is one bucket for all requests.
 	Key []KeyPart
 

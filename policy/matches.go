@@ -46,6 +46,7 @@ type Charge struct {
 	// Missed is set by Explain if the policy does not match. It is the field, such as
 	// "match.methods", or "mode" for a policy that is Off. It is "nginx.zone" if another
 	// policy of the zone is charged, and "unlimited" if the policy does not limit the key.
+	// It is "except" for an exempt request.
 	Missed string
 }
 
@@ -67,6 +68,9 @@ func (s *Set) Match(q *Matches, a Attributes) (enforced int) {
 	now := q.begin()
 	var src source
 	src.fill(q, a)
+	if len(s.except) > 0 && exempt(s.except, &src) {
+		return q.end(now)
+	}
 	q.found = s.candidates(q.found[:0], &src, a.Method())
 	for _, i := range q.found {
 		m := s.active[i]
@@ -95,11 +99,15 @@ func (s *Set) Explain(q *Matches, a Attributes) []Charge {
 	now := q.begin()
 	var src source
 	src.fill(q, a)
+	exempted := exempt(s.except, &src)
 	var all []Charge
 	for _, m := range s.members {
 		c := Charge{Policy: m.Policy, Missed: "mode"}
 		if m.config.Mode != Off {
 			missed := m.match(&src)
+			if exempted {
+				missed = missedExcept
+			}
 			if missed == matched && m.zoned && q.zoneCharged(&now, m) {
 				missed = missedZone
 			}

@@ -17,6 +17,7 @@ type Policy struct {
 	hosts     []spelling.Host
 	routes    []spelling.Path
 	headers   []headerMatch
+	except    []exception
 	parts     []part
 	overrides map[string]int // indexes of config.Overrides, by key
 	wildcards []wildcard     // in order
@@ -111,6 +112,7 @@ const (
 	missedPaths
 	missedWhere
 	missedZone
+	missedExcept
 	missedHeaders
 )
 
@@ -119,7 +121,7 @@ func (p *Policy) why(m miss) string {
 	if m >= missedHeaders {
 		return "match.headers." + p.headers[m-missedHeaders].field
 	}
-	return [...]string{"", "match.methods", "match.hosts", "match.paths", "match.where", "nginx.zone"}[m]
+	return [...]string{"", "match.methods", "match.hosts", "match.paths", "match.where", "nginx.zone", "except"}[m]
 }
 
 // match reports whether p matches a request. It sets the fields of s that the key needs.
@@ -141,6 +143,9 @@ func (p *Policy) match(s *source) miss {
 	}
 	if p.config.Match.Where != nil && !p.matchWhere(s) {
 		return missedWhere
+	}
+	if len(p.except) > 0 && exempt(p.except, s) {
+		return missedExcept
 	}
 	return matched
 }

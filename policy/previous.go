@@ -16,7 +16,7 @@ const maxPrevious = 4
 // states for the policy count as one. Concurrency limits are not carried over: their slots end
 // by themselves.
 func (s *Set) WithPrevious(old *Set) *Set {
-	t := &Set{policies: s.policies}
+	t := &Set{policies: s.policies, exceptions: s.exceptions, except: s.except}
 	t.join(old)
 	return t
 }

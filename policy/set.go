@@ -17,6 +17,9 @@ type Set struct {
 	active   []*member          // policies that are not Off
 	index    *index.Index       // numbers of active, or nil if active is searched in order
 	byName   map[string]*member // with candidates
+
+	exceptions []Exception
+	except     []exception
 }
 
 // A member is a policy in a set.

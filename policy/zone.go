@@ -32,7 +32,7 @@ func (p *Policy) checkZone(f *faults, others []*Policy) {
 		return
 	}
 	for _, o := range others {
-		if o.config.Mode != Off && o.config.Match.covers(&p.config.Match) {
+		if o.config.Mode != Off && len(o.except) == 0 && o.config.Match.covers(&p.config.Match) {
 			f.Add("nginx.zone", zone, "want a narrower match before a wider one: a request counts once in a zone, and policy %s is asked about every one that this is about",
 				fault.Quote(o.Name()))
 			return

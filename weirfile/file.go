@@ -186,5 +186,6 @@ func (d *decoder) file(root strict.Node, f *File) {
 	if set := d.policies(m.at("policies")); set != nil {
 		f.Policies = set
 	}
+	f.Policies = d.exempt(m, f.Policies)
 	f.Functions = d.functions(m.at("functions"))
 }

@@ -42,6 +42,19 @@ func (d *decoder) policies(p place) *policy.Set {
 	return set
 }
 
+// exempt reads except of the file, and returns set without those requests.
+func (d *decoder) exempt(root mapping, set *policy.Set) *policy.Set {
+	before := len(d.Faults())
+	r := &policyReader{decoder: d, places: map[string]strict.Node{"": root.node}}
+	exempted, err := set.Exempt(r.exceptions(root.at("except"))...)
+	var errs fault.Errors
+	if errors.As(err, &errs) {
+		r.report(errs, d.Faults()[before:])
+		return set
+	}
+	return exempted
+}
+
 // policy reads one policy and returns the node of its name, if any.
 func (d *decoder) policy(p place) (*policy.Policy, strict.Node) {
 	before := len(d.Faults())

@@ -1,6 +1,7 @@
 package weirfile
 
 import (
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ func (r *policyReader) config(m mapping) policy.Config {
 	var c policy.Config
 	c.Name, _ = r.text(m.at("name"))
 	r.match(m.at("match"), &c.Match)
+	c.Except = r.exceptions(m.at("except"))
 	c.Limits, c.Block, c.Unlimited = r.allowance(m.at("limits"))
 	r.block(m, &c)
 	r.key(m.at("key"), &c)
@@ -121,16 +123,53 @@ func (r *policyReader) match(p place, m *policy.Match) {
 	for name, to := range map[string]*[]string{"paths": &m.Paths, "methods": &m.Methods, "hosts": &m.Hosts} {
 		*to = r.texts(fields.at(name))
 	}
-	if p := fields.at("headers"); p.there() {
-		m.Headers = map[string][]string{}
-		headers := r.mapping(p)
-		for _, name := range headers.Order {
-			m.Headers[name] = r.texts(headers.at(name))
-		}
-	}
+	m.Headers = r.headers(fields.at("headers"))
 	if s, ok := r.text(fields.at("where")); ok {
 		m.Where = compiled(r.decoder, r.record(fields.at("where")), s, "", expr.Condition)
 	}
+}
+
+// headers reads lists of texts by name.
+func (r *policyReader) headers(p place) map[string][]string {
+	if !p.there() {
+		return nil
+	}
+	lists := map[string][]string{}
+	m := r.mapping(p)
+	for _, name := range m.Order {
+		lists[name] = r.texts(m.at(name))
+	}
+	return lists
+}
+
+// exceptions reads except.
+func (r *policyReader) exceptions(p place) []policy.Exception {
+	var all []policy.Exception
+	for _, e := range r.elements(p) {
+		fields := r.mapping(r.record(e))
+		x := policy.Exception{
+			Paths: r.texts(fields.at("paths")), Methods: r.texts(fields.at("methods")), Hosts: r.texts(fields.at("hosts")),
+			Headers: r.headers(fields.at("headers")),
+		}
+		if p := fields.at("preflight"); p.there() {
+			if x.Preflight = r.boolean(p); p.node.Kind() == strict.Boolean && !x.Preflight {
+				r.failIn(p, p.node.String(), "want true, or no preflight")
+			}
+		}
+		for _, e := range r.elements(fields.at("ips")) {
+			s, ok := r.text(e)
+			ip, err := netip.ParsePrefix(s)
+			if addr, bad := netip.ParseAddr(s); bad == nil && addr.Zone() == "" {
+				ip, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+			}
+			if ok && (err != nil || ip.Addr().Is4In6()) {
+				r.failIn(e, strict.Quoted(s), "want an address such as 203.0.113.7, or a prefix such as 10.0.0.0/8")
+			}
+			x.IPs = append(x.IPs, ip)
+		}
+		all = append(all, x)
+	}
+	return all
 }
 
 // isName reports whether s has only characters of names and paths.

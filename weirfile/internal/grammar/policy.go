@@ -23,6 +23,7 @@ var policies = &Shape{Kind: Map, Def: "policy", OneOf: []string{"limits", "nginx
 	{Name: "name", Doc: "the name in headers, logs, metrics and keys", Required: true, Examples: []any{"api-per-client"}, Shape: name},
 	{Name: "match", Doc: "which requests it applies to: a path, an expression, or lists that must all match; every request if omitted",
 		Examples: []any{"/api/*", `request.path.startsWith("/api/")`}, Shape: match},
+	{Name: "except", Doc: "requests to which it does not apply: lists that must all match, or several such maps", Examples: []any{map[string]any{"paths": "/api/health"}}, Shape: except},
 	{Name: "key", Doc: "the parts of a request that identify a bucket; several parts make one for each combination; required without block", Required: true, Unless: "block", Examples: []any{[]string{"client.ip"}}, Shape: &Shape{
 		Kind: ListOrOne, Want: wantKey, Of: keyPart,
 	}},
@@ -64,6 +65,21 @@ var match = &Shape{
 			{Name: "where", Doc: "an expression (CEL) that must be true as well", Examples: []any{`request.headers["x-plan"] != "gold"`}, Shape: expression},
 		},
 	}},
+}
+
+const wantExcept = "want paths, methods, hosts, ips, headers or preflight"
+
+var except = &Shape{
+	Kind: ListOrOne, Def: "except", Want: wantExcept, Of: &Shape{
+		Kind: Map, Def: "exception", NotEmpty: true, Want: wantExcept, Fields: []Field{
+			{Name: "paths", Doc: "path patterns, as in match", Shape: texts},
+			{Name: "methods", Doc: "methods, as in match", Shape: texts},
+			{Name: "hosts", Doc: "host names, as in match", Shape: texts},
+			{Name: "ips", Doc: "addresses of clients, or prefixes", Examples: []any{[]string{"10.0.0.0/8"}}, Shape: texts},
+			{Name: "headers", Doc: "the accepted value of a header that occurs once, by name; * is any value", Shape: &Shape{Kind: Named, Of: texts}},
+			{Name: "preflight", Doc: "true selects CORS preflight requests", Examples: []any{true}, Shape: boolean},
+		},
+	},
 }
 
 var keyPart = &Shape{

@@ -104,6 +104,9 @@ func summary(name string, f *weirfile.File) string {
 	for _, r := range f.Gateway.Routes {
 		fmt.Fprintf(&b, "route: %s%s -> %s\n", r.Host, r.Path, r.Upstream.Redacted())
 	}
+	for _, x := range f.Policies.Exceptions() {
+		fmt.Fprintf(&b, "except:%s\n", exceptionText(x))
+	}
 	for _, p := range f.Policies.Policies() {
 		c := p.Config()
 		var limits, key []string
@@ -120,6 +123,9 @@ func summary(name string, f *weirfile.File) string {
 			key = append(key, k.String())
 		}
 		fmt.Fprintf(&b, "policy: %s: %s by %s%s", c.Name, strings.Join(limits, " and "), strings.Join(key, ", "), matchText(c.Match))
+		for _, x := range c.Except {
+			fmt.Fprintf(&b, ", except%s", exceptionText(x))
+		}
 		if more := nonDefaults(c); len(more) > 0 {
 			fmt.Fprintf(&b, " (%s)", strings.Join(more, ", "))
 		}
@@ -181,6 +187,23 @@ func matchText(m policy.Match) string {
 		say("where", []string{m.Where.String()})
 	}
 	return b.String()
+}
+
+// exceptionText describes which requests are exempt.
+func exceptionText(x policy.Exception) string {
+	text := matchText(policy.Match{Methods: x.Methods, Paths: x.Paths, Hosts: x.Hosts, Headers: x.Headers})
+	for i, ip := range x.IPs {
+		if i == 0 {
+			text += " from"
+		} else {
+			text += " or"
+		}
+		text += " " + ip.String()
+	}
+	if x.Preflight {
+		text += " for CORS preflight requests"
+	}
+	return text
 }
 
 // nonDefaults describes the fields that differ from their default.

@@ -37,6 +37,9 @@ func Compile(set *policy.Set, o Options) (*Plan, error) {
 		c.Add("local", fault.Quote(string(o.Local)), "want open or closed")
 	}
 	c.only(set, o.Only)
+	if n := len(set.Exceptions()); n > 0 {
+		c.Add("except", count(n), "nginx does not exempt requests from policies: use a location without access_by_lua_block, or %s", elsewhere)
+	}
 	for _, p := range set.Policies() {
 		if p.Config().Mode != policy.Off && (len(o.Only) == 0 || slices.Contains(o.Only, p.Name())) {
 			c.policy(p)

@@ -33,6 +33,7 @@ func TestCompileFaults(t *testing.T) {
 		{`candidate: 5/s`, `edge: policy "p": candidate: "5/s burst 5": nginx does not try candidate limits: use a second policy with mode: shadow, or ` + behind},
 		{`carry: as_is`, `edge: policy "p": carry: as_is: nginx keeps what was used or nothing: use usage or reset, or ` + behind},
 		{`overrides: [{ key: "*", limits: { rate: 5/month, calendar: UTC } }]`, `edge: policy "p": overrides[0].limits: "5/month fixed_window calendar UTC": nginx has no time zones for calendar windows: use a period such as 24h, or ` + behind},
+		{`except: { paths: /a }`, `edge: policy "p": except: 1 of them: nginx does not exempt requests from a policy: `},
 		{`block: true`, `edge: policy "p": block: true: nginx does not block requests by policy: use deny or return in its configuration, or ` + behind},
 		{`limits: unlimited`, `edge: policy "p": limits: unlimited: nginx needs limits: ` + behind},
 	} {

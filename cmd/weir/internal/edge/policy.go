@@ -57,6 +57,9 @@ func (c *compiler) unsupported(cfg policy.Config) {
 	if cfg.Settle.JSON != "" {
 		c.Add("cost.json", fault.Quote(cfg.Settle.JSON), "nginx does not read the cost from responses: put this policy into Weir's gateway, see docs/nginx.md")
 	}
+	if len(cfg.Except) > 0 {
+		c.Add("except", count(len(cfg.Except)), "nginx does not exempt requests from a policy: use a location without access_by_lua_block, or %s", elsewhere)
+	}
 	if cfg.Block {
 		c.Add("block", "true", "nginx does not block requests by policy: use deny or return in its configuration, or %s", elsewhere)
 	}
@@ -76,6 +79,8 @@ func (c *compiler) unsupported(cfg policy.Config) {
 		c.Add("carry", name, "nginx keeps what was used or nothing: use usage or reset, or %s", elsewhere)
 	}
 }
+
+func count(exceptions int) string { return fmt.Sprintf("%d of them", exceptions) }
 
 // expression compiles an expression.
 func (c *compiler) expression(field string, e fmt.Stringer) any {

@@ -53,6 +53,8 @@ func (p *Policy) write(b *strings.Builder) {
 			why = "off"
 		case "nginx.zone":
 			why = "not decided: a request counts once in a zone, by the first matching policy"
+		case "except":
+			why = "does not apply to exempt requests"
 		case "unlimited":
 			why = "does not limit this key"
 		}
