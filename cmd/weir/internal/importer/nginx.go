@@ -176,7 +176,7 @@ func (n *nginx) policy(g *group) (d draft, ok bool) {
 	if !n.where(&d, g) {
 		return d, false // no request matches
 	}
-	if why := key(&d, u.Zone, g.name, zone.groups > 1); why != "" {
+	if why := key(&d, n.http.Block, u.Zone, g.name, zone.groups > 1); why != "" {
 		n.list(of(u.Directive), u.Directive.String(), "the key of its zone is %s (%s): %s", short(u.Zone.Key), of(u.Zone.Directive), why)
 		return d, false
 	}

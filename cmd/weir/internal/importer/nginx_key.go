@@ -12,16 +12,17 @@ import (
 // A keyMaker builds the key of a policy.
 type keyMaker struct {
 	*draft
-	server  string   // the value of $server_name
-	shared  bool     // other policies have the same key, for other hosts
-	present []string // conditions: if none is true, the key is empty
-	always  bool     // the key is never empty
+	block   []*nginxconf.Directive // http
+	server  string                 // the value of $server_name
+	shared  bool                   // other policies have the same key, for other hosts
+	present []string               // conditions: if none is true, the key is empty
+	always  bool                   // the key is never empty
 }
 
 // key sets the key of a zone, or returns why it cannot be expressed. All policies of a
 // shared zone have the same key.
-func key(d *draft, z *nginxconf.Zone, serverName string, shared bool) (why string) {
-	k := &keyMaker{draft: d, server: serverName, shared: shared}
+func key(d *draft, block []*nginxconf.Directive, z *nginxconf.Zone, serverName string, shared bool) (why string) {
+	k := &keyMaker{draft: d, block: block, server: serverName, shared: shared}
 	names, literal := z.Variables()
 	for _, name := range names {
 		if why := k.variable(name); why != "" {
@@ -81,6 +82,11 @@ func (k *keyMaker) variable(name string) (why string) {
 	case name == "uri" || name == "request_uri" || name == "document_uri" || name == "args" || name == "query_string" || name == "request":
 		return "a client can spell it in many ways, so it cannot be a key: list the paths in match.paths and use the key part path"
 	default:
+		if condition, ok := exemptions(k.block, name); ok {
+			k.where = append(k.where, condition)
+			k.part("client.ip/128")
+			break
+		}
 		return fmt.Sprintf("$%s is not supported. If a map, geo or set defines it, write that as match.where, or as a key part cel:TEXT", name)
 	}
 	k.always = true

@@ -127,3 +127,29 @@ func TestNginxAnswers(t *testing.T) {
 		}
 	}
 }
+
+// TestNginxExemptions checks networks that a geo and a map block exempt from a limit.
+func TestNginxExemptions(t *testing.T) {
+	for _, test := range []struct {
+		blocks string
+		want   string // the condition; "" if it is listed
+	}{
+		{`geo $limit { default 1; 10.0.0.0/8 0; 192.168.0.1 0; 2001:db8::/32 0; } map $limit $key { 0 ""; 1 $binary_remote_addr; }`,
+			`where: '!(cidr("10.0.0.0/8").containsIP(client.ip) || cidr("192.168.0.1/32").containsIP(client.ip) || cidr("2001:db8::/32").containsIP(client.ip))'`},
+		{`geo $trusted { 10.1.2.3/8 yes; } map $trusted $key { yes ""; default $binary_remote_addr; }`, `where: '!cidr("10.0.0.0/8").containsIP(client.ip)'`},
+		{`geo $bad { default 0; 10.0.0.0/8 1; } map $bad $key { 1 $remote_addr; }`, `where: 'cidr("10.0.0.0/8").containsIP(client.ip)'`},
+		{`geo $limit { default 1; 10.0.0.0/8 0; 10.1.0.0/16 1; } map $limit $key { 0 ""; 1 $binary_remote_addr; }`, ""},
+		{`geo $limit { ranges; default 1; 10.0.0.0-10.0.0.9 0; } map $limit $key { 0 ""; 1 $binary_remote_addr; }`, ""},
+		{`geo $limit { default 1; 10.0.0.0/8 0; } map $limit $key { 0 ""; 1 $http_x; }`, ""},
+		{`map $http_x $key { 0 ""; 1 $binary_remote_addr; }`, ""},
+	} {
+		result, err := nginx(test.blocks + `limit_req_zone $key zone=z:1m rate=1r/s; server { limit_req zone=z; }`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		accepted(t, result)
+		if (len(result.Listed) == 0) != (test.want != "") || !strings.Contains(result.Text, test.want) {
+			t.Errorf("%s: listed %v, want %s:\n%s", test.blocks, result.Listed, test.want, result.Text)
+		}
+	}
+}
