@@ -110,7 +110,16 @@ func TestRedisFailoverAdmitsAgain(t *testing.T) {
 			for k, key := range l.keys {
 				var left weir.Decision
 				redistest.Await(t, "the replica is promoted", func() error {
-					if info := fmt.Sprint(f.Replica.Do(t, "INFO", "replication")); !strings.Contains(info, "role:master") {
+					c, err := redistest.Dial(f.Replica.Addr)
+					if err != nil {
+						return err
+					}
+					defer c.Close()
+					info, err := c.Do("INFO", "replication") // the promotion ends connections
+					if err != nil {
+						return err
+					}
+					if !strings.Contains(fmt.Sprint(info), "role:master") {
 						return fmt.Errorf("%s", info)
 					}
 					d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: key, Limit: failoverLimit})

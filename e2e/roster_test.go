@@ -61,7 +61,7 @@ func TestRoster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told struct {
+	var list struct {
 		Processes []struct {
 			Service   string
 			PID       int
@@ -72,10 +72,10 @@ func TestRoster(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(text, &told); err != nil {
+	if err := json.Unmarshal(text, &list); err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range told.Processes {
+	for _, p := range list.Processes {
 		if got := fmt.Sprint(p.Functions); p.PID != os.Getpid() || len(p.Functions) != 1 || !strings.Contains(got, "[1/h burst 1] 1 2") {
 			t.Errorf("%s, process %d: %s, want 1 passed and 2 denied by 1/h", p.Service, p.PID, got)
 		}

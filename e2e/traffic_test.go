@@ -122,15 +122,15 @@ func (w *witness) watch(t *testing.T, url string, over <-chan struct{}) {
 		}
 		asked := time.Now()
 		status, err := tryGet(t.Context(), url)
-		told := time.Now()
+		replied := time.Now()
 		switch {
 		case err == nil && status == http.StatusOK:
 			w.admitted++
 		case err == nil && status == http.StatusTooManyRequests:
 			if w.denied++; w.denied == 1 {
-				w.first = told
+				w.first = replied
 			} else {
-				w.full += max(0, told.Sub(w.last)-filled)
+				w.full += max(0, replied.Sub(w.last)-filled)
 			}
 			w.last = asked
 		default:

@@ -40,14 +40,14 @@ func TestVersionsShareState(t *testing.T) {
 					tc.change(&second)
 				}
 				var one, two enforce.Config
-				told := []func() []string{observed(&one), observed(&two)}
+				outcomes := []func() []string{observed(&one), observed(&two)}
 				es := []*enforce.Enforcer{open(t, store, one, first), open(t, store, two, second)}
 				admitted := 0
 				for i := range 300 {
 					var p enforce.Admission
 					enter(t, es[i%2], &p)
 					p.Exit(enforce.Result{})
-					if e := told[i%2](); e[0] == "ada p admitted" || e[0] == "ada p admitted shadow" {
+					if e := outcomes[i%2](); e[0] == "ada p admitted" || e[0] == "ada p admitted shadow" {
 						admitted++
 					}
 				}

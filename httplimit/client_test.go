@@ -22,10 +22,10 @@ func prefixes(texts ...string) []netip.Prefix {
 }
 
 var (
-	nobody = httplimit.ClientAddress{}
-	xff    = httplimit.ClientAddress{Trusted: prefixes("10.0.0.0/8", "fd00::/8")}
-	fwd    = httplimit.ClientAddress{Trusted: prefixes("10.0.0.0/8", "fd00::/8"), Header: "forwarded"}
-	unix   = httplimit.ClientAddress{TrustUnix: true}
+	noProxy = httplimit.ClientAddress{}
+	xff     = httplimit.ClientAddress{Trusted: prefixes("10.0.0.0/8", "fd00::/8")}
+	fwd     = httplimit.ClientAddress{Trusted: prefixes("10.0.0.0/8", "fd00::/8"), Header: "forwarded"}
+	unix    = httplimit.ClientAddress{TrustUnix: true}
 )
 
 // TestClientAddress checks the client address for peers and headers.
@@ -38,16 +38,16 @@ func TestClientAddress(t *testing.T) {
 		header http.Header
 		want   string // "" for no address
 	}{
-		{"no header", nobody, "203.0.113.7:80", nil, "203.0.113.7"},
-		{"header without trust", nobody, "203.0.113.7:80", http.Header{"X-Forwarded-For": {"1.2.3.4"}, "Forwarded": {"for=1.2.3.4"}, "X-Real-Ip": {"1.2.3.4"}}, "203.0.113.7"},
+		{"no header", noProxy, "203.0.113.7:80", nil, "203.0.113.7"},
+		{"header without trust", noProxy, "203.0.113.7:80", http.Header{"X-Forwarded-For": {"1.2.3.4"}, "Forwarded": {"for=1.2.3.4"}, "X-Real-Ip": {"1.2.3.4"}}, "203.0.113.7"},
 		{"header of an untrusted peer", xff, "203.0.113.7:80", http.Header{"X-Forwarded-For": {"1.2.3.4"}}, "203.0.113.7"},
-		{"mapped peer", nobody, "[::ffff:203.0.113.7]:80", nil, "203.0.113.7"},
-		{"mapped peer in hex", nobody, "[::ffff:cb00:7107]:80", nil, "203.0.113.7"},
-		{"zone", nobody, "[fe80::1%eth0]:80", nil, "fe80::1"},
-		{"unix socket", nobody, "@", http.Header{"X-Forwarded-For": {"1.2.3.4"}}, ""},
-		{"empty peer", nobody, "", nil, ""},
-		{"garbage peer", nobody, "pipe", nil, ""},
-		{"peer without port", nobody, "203.0.113.7", nil, "203.0.113.7"},
+		{"mapped peer", noProxy, "[::ffff:203.0.113.7]:80", nil, "203.0.113.7"},
+		{"mapped peer in hex", noProxy, "[::ffff:cb00:7107]:80", nil, "203.0.113.7"},
+		{"zone", noProxy, "[fe80::1%eth0]:80", nil, "fe80::1"},
+		{"unix socket", noProxy, "@", http.Header{"X-Forwarded-For": {"1.2.3.4"}}, ""},
+		{"empty peer", noProxy, "", nil, ""},
+		{"garbage peer", noProxy, "pipe", nil, ""},
+		{"peer without port", noProxy, "203.0.113.7", nil, "203.0.113.7"},
 		{"trusted unix socket", unix, "@", http.Header{"X-Forwarded-For": {"1.2.3.4"}}, "1.2.3.4"},
 		{"trusted unix socket that says nothing", unix, "@", nil, ""},
 		{"unix trust is no trust of addresses", unix, "127.0.0.1:80", http.Header{"X-Forwarded-For": {"1.2.3.4"}}, "127.0.0.1"},

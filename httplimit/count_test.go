@@ -100,12 +100,12 @@ func TestCountAllFails(t *testing.T) {
 		h := wrap(t, failing, set(t, policy.Config{Name: "p", Limits: limits("1/h"), Count: policy.CountAll}), c)
 		get(h, "/", peer)
 		w := get(h, "/", peer)
-		told, want := events(), []string{"p admitted", "p denied", "p unsettled error"}
+		got, want := events(), []string{"p admitted", "p denied", "p unsettled error"}
 		if verb == weir.Peek {
 			want = want[:2]
 		}
-		if w.Code != 429 || w.Header().Get("Retry-After") != "3600" || !slices.Equal(told, want) || ctxErr != nil {
-			t.Errorf("%s fails: %d, Retry-After %q, %q, want 429, 3600, %q", verb, w.Code, w.Header().Get("Retry-After"), told, want)
+		if w.Code != 429 || w.Header().Get("Retry-After") != "3600" || !slices.Equal(got, want) || ctxErr != nil {
+			t.Errorf("%s fails: %d, Retry-After %q, %q, want 429, 3600, %q", verb, w.Code, w.Header().Get("Retry-After"), got, want)
 		}
 	}
 }
@@ -269,8 +269,8 @@ func TestShadowCounts(t *testing.T) {
 		"f admitted shadow", "a admitted shadow", "f admitted shadow", "a admitted shadow", "f admitted shadow", "a denied shadow",
 		"f admitted shadow", "a denied shadow", "f denied shadow", "a denied shadow",
 	}
-	if told := events(); !slices.Equal(told, want) {
-		t.Errorf("events = %q, want %q", told, want)
+	if got := events(); !slices.Equal(got, want) {
+		t.Errorf("events = %q, want %q", got, want)
 	}
 	d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: "a|11:203.0.113.7", Limit: fakestore.PolicyLimit(t, "2/h"), N: 1})
 	if err != nil || d.RetryAfter <= 100*time.Minute {

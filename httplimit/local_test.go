@@ -60,9 +60,9 @@ func TestLocal(t *testing.T) {
 		h := wrap(t, failing, set(t, cs...), c)
 		for step, want := range tc.answers {
 			w := get(h, "/", peer)
-			told := events()
-			if w.Code != want.status || w.Header().Get(httplimit.DegradedField) != want.degraded || !slices.Equal(told, want.events) {
-				t.Errorf("%s, step %d: %d %q %q, want %d %q %q", tc.name, step, w.Code, w.Header().Get(httplimit.DegradedField), told, want.status, want.degraded, want.events)
+			got := events()
+			if w.Code != want.status || w.Header().Get(httplimit.DegradedField) != want.degraded || !slices.Equal(got, want.events) {
+				t.Errorf("%s, step %d: %d %q %q, want %d %q %q", tc.name, step, w.Code, w.Header().Get(httplimit.DegradedField), got, want.status, want.degraded, want.events)
 			}
 			if got := w.Header().Get("RateLimit-Policy"); strings.Contains(got, "p0") == (tc.modes[0] == policy.Open || want.status == 503) && len(tc.modes) > 1 {
 				t.Errorf("%s, step %d: RateLimit-Policy %s reports the wrong policies", tc.name, step, got)
@@ -127,7 +127,7 @@ func TestShadowLocal(t *testing.T) {
 			t.Errorf("%d %q, want 200 without a word of the shadow", w.Code, w.Header().Get(httplimit.DegradedField))
 		}
 	}
-	if told, want := events(), []string{"p admitted shadow local error", "p denied shadow local error"}; !slices.Equal(told, want) {
-		t.Errorf("events = %q, want %q", told, want)
+	if got, want := events(), []string{"p admitted shadow local error", "p denied shadow local error"}; !slices.Equal(got, want) {
+		t.Errorf("events = %q, want %q", got, want)
 	}
 }

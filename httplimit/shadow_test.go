@@ -32,9 +32,9 @@ func TestCandidate(t *testing.T) {
 		{429, []string{"p denied", "p~candidate admitted shadow"}},
 		{429, []string{"p denied", "p~candidate denied shadow"}},
 	} {
-		w, told := get(h, "/", peer), events()
-		if w.Code != want.status || !slices.Equal(told, want.events) {
-			t.Errorf("step %d: %d %q, want %d %q", step, w.Code, told, want.status, want.events)
+		w, got := get(h, "/", peer), events()
+		if w.Code != want.status || !slices.Equal(got, want.events) {
+			t.Errorf("step %d: %d %q, want %d %q", step, w.Code, got, want.status, want.events)
 		}
 	}
 }
@@ -53,9 +53,9 @@ func TestCandidateOfWhatFails(t *testing.T) {
 		c := httplimit.Config{}
 		events := observed(&c)
 		h := wrap(t, failing, set(t, policy.Config{Name: "p", Limits: limits("1/h"), Candidate: limits("2/h"), OnStoreError: mode}), c)
-		w, told := get(h, "/", peer), events()
-		if w.Code != want || !slices.Equal(told, []string{fmt.Sprint("p failed_", mode, " error"), "p~candidate admitted shadow"}) {
-			t.Errorf("%s: %d %q, want %d and the candidate's decision", mode, w.Code, told, want)
+		w, got := get(h, "/", peer), events()
+		if w.Code != want || !slices.Equal(got, []string{fmt.Sprint("p failed_", mode, " error"), "p~candidate admitted shadow"}) {
+			t.Errorf("%s: %d %q, want %d and the candidate's decision", mode, w.Code, got, want)
 		}
 	}
 }
@@ -99,8 +99,8 @@ func TestCandidateSlots(t *testing.T) {
 	for range 3 {
 		want = append(want, "p denied", "p~candidate admitted shadow")
 	}
-	if told := events(); !slices.Equal(told, want) {
-		t.Errorf("events = %q, want %q", told, want)
+	if got := events(); !slices.Equal(got, want) {
+		t.Errorf("events = %q, want %q", got, want)
 	}
 	if got := charged(t, store, "p~candidate", "2 concurrency"); got != 0 {
 		t.Errorf("the candidate still holds %d slots, want none", got)

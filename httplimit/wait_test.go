@@ -214,9 +214,9 @@ func TestDeniedInTheQueue(t *testing.T) {
 		go func() { first = get(h, "/", peer).Code }()
 		synctest.Wait()
 		start := time.Now()
-		w, told := get(h, "/", peer), events()
-		if w.Code != 429 || time.Since(start) != 2*time.Second || !slices.Equal(told, []string{"p denied"}) {
-			t.Errorf("%d after %v and %q, want 429 after 2s and p denied", w.Code, time.Since(start), told)
+		w, got := get(h, "/", peer), events()
+		if w.Code != 429 || time.Since(start) != 2*time.Second || !slices.Equal(got, []string{"p denied"}) {
+			t.Errorf("%d after %v and %q, want 429 after 2s and p denied", w.Code, time.Since(start), got)
 		}
 		after(time.Minute)
 		if first != 200 || takes != 2 {
@@ -257,9 +257,9 @@ func TestWaitEndsWithTheClient(t *testing.T) {
 		if last != time.Second {
 			t.Errorf("the one behind is served after %v, want 1s", last)
 		}
-		told, want := events(), []string{"p admitted", "p admitted", "p failed_closed error", "p failed_closed error"}
-		if slices.Sort(told); !slices.Equal(told, want) {
-			t.Errorf("events = %q, want %q", told, want)
+		got, want := events(), []string{"p admitted", "p admitted", "p failed_closed error", "p failed_closed error"}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("events = %q, want %q", got, want)
 		}
 	})
 }

@@ -61,9 +61,9 @@ func TestFollow(t *testing.T) {
 	}
 	write(strings.Replace(string(layers.Default()), "20/s burst 40", "1/h burst 3", 1))
 	ctx, cancel := context.WithCancel(t.Context())
-	told := make(chan error, 8)
+	reports := make(chan error, 8)
 	var done sync.WaitGroup
-	done.Go(func() { _ = l.Watch(ctx, path, func(err error) { told <- err }) })
+	done.Go(func() { _ = l.Watch(ctx, path, func(err error) { reports <- err }) })
 	defer done.Wait()
 	defer cancel()
 	admits := func(want int, addr string) {
@@ -82,12 +82,12 @@ func TestFollow(t *testing.T) {
 	}
 	admits(3, "192.0.2.1:1")
 	write("policies: [")
-	if err := <-told; err == nil {
+	if err := <-reports; err == nil {
 		t.Error("an invalid file is not reported")
 	}
 	admits(3, "192.0.2.2:1")
 	write(strings.Replace(string(layers.Default()), "20/s burst 40", "1/h burst 7", 1))
-	if err := <-told; err != nil {
+	if err := <-reports; err != nil {
 		t.Errorf("the file is well again: %v", err)
 	}
 	admits(7, "192.0.2.3:1")

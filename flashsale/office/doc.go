@@ -7,6 +7,6 @@
 //
 // # Who is asking
 //
-// A merchant is who a signed cookie says, for as long as the password is the one that it was
+// A signed cookie names the merchant, for as long as the password is the one that it was
 // given for. A change needs, besides, what only a page of the office knows.
 package office

@@ -29,19 +29,19 @@ func TestSoldOutWhileTheLedgerIsSlow(t *testing.T) {
 		}
 
 		slow.freeze(time.Minute)
-		for range 2 { // the same payment is said again
+		for range 2 { // the same payment is reported again
 			if paid, err := w.Pay(w.ctx, bob.Receipt.Receipt, "pay-bob", 1999); err != nil || paid.RefundDue {
 				t.Fatalf("bob pays: %+v, %v", paid, err)
 			}
 		}
-		told := time.Now()
+		paid := time.Now()
 		for name, desk := range map[string]sale.BuyerService{"a": w.Shop, "b": other} {
 			w.until("shop "+name+" reports that all is sold", 300*time.Millisecond, func() bool {
 				turn, err := desk.Status(w.ctx, "eve", s.ID, "")
 				return err == nil && turn.Reason == sale.IsSoldOut
 			})
 		}
-		if took := time.Since(told); took > 300*time.Millisecond {
+		if took := time.Since(paid); took > 300*time.Millisecond {
 			t.Errorf("it took %v", took)
 		}
 

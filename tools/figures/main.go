@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	persons = regexp.MustCompile(`(?i)\b(nobody|somebody|whoever)\b`)
+	persons = regexp.MustCompile(`\b([Nn]obody|[Ss]omebody|[Ww]hoever)\b`)
 	telling = regexp.MustCompile(`(?i)\b(told|tells)\b`)
 	block   = regexp.MustCompile("(?ms)^\\s*```.*?^\\s*```\\s*$")
 	forms   = regexp.MustCompile(`(?m)^\s*// (?:(?:A|An|The) )?\S+ (?:is|are) (?:what|who|that of|those of)\b`)

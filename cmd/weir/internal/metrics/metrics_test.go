@@ -342,9 +342,9 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := map[string]string{}
+	documented := map[string]string{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `(weir_[a-z_]+)` \\| ([a-z]+) \\|([^|]*)\\|").FindAllStringSubmatch(string(page), -1) {
-		told[row[1]] = row[2] + " " + strings.Join(strings.FieldsFunc(row[3], func(r rune) bool { return !unicode.IsLetter(r) && r != '_' }), " ")
+		documented[row[1]] = row[2] + " " + strings.Join(strings.FieldsFunc(row[3], func(r rune) bool { return !unicode.IsLetter(r) && r != '_' }), " ")
 	}
 	m := everything(t)
 	m.Connected("http", 1)
@@ -361,12 +361,12 @@ func TestPage(t *testing.T) {
 			labels = append(labels, l.GetName())
 		}
 		is := strings.ToLower(f.GetType().String()) + " " + strings.Join(labels, " ")
-		if told[name] != is {
-			t.Errorf("%s says of %s %q, which is %q", file, name, told[name], is)
+		if documented[name] != is {
+			t.Errorf("%s says of %s %q, which is %q", file, name, documented[name], is)
 		}
-		delete(told, name)
+		delete(documented, name)
 	}
-	for name := range told {
+	for name := range documented {
 		t.Errorf("%s has %s, which there is not", file, name)
 	}
 

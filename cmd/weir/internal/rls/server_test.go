@@ -123,12 +123,12 @@ func TestStoreErrors(t *testing.T) {
 	late, stop := context.WithTimeout(t.Context(), -time.Second)
 	defer stop()
 	for _, test := range []struct {
-		name string
-		ctx  context.Context
-		err  error
-		ok   bool
-		code codes.Code
-		told int
+		name     string
+		ctx      context.Context
+		err      error
+		ok       bool
+		code     codes.Code
+		rejected int
 	}{
 		{"unavailable", t.Context(), weir.ErrUnavailable, false, codes.Unavailable, 1},
 		{"full", t.Context(), weir.ErrFull, false, codes.Unavailable, 1},
@@ -140,7 +140,7 @@ func TestStoreErrors(t *testing.T) {
 		{"a store that denies nothing and everything", t.Context(), nil, false, codes.Unavailable, 1},
 	} {
 		var log strings.Builder
-		told := 0
+		rejected := 0
 		s := newServer(t, rls.Config{
 			Store: fake{doAll: func(_ context.Context, _ []weir.Request, ds []weir.Decision) (bool, error) {
 				for i := range ds {
@@ -153,7 +153,7 @@ func TestStoreErrors(t *testing.T) {
 				if e.Err == nil || e.Domain != "d" {
 					t.Errorf("%s: event %+v", test.name, e)
 				}
-				told++
+				rejected++
 			},
 		})
 		for range 3 {
@@ -162,10 +162,10 @@ func TestStoreErrors(t *testing.T) {
 				t.Errorf("%s: %v, want %s", test.name, err, test.code)
 			}
 		}
-		if told != 3*test.told {
-			t.Errorf("%s: %d events, want %d", test.name, told, 3*test.told)
+		if rejected != 3*test.rejected {
+			t.Errorf("%s: %d events, want %d", test.name, rejected, 3*test.rejected)
 		}
-		if n := strings.Count(log.String(), "no decision"); n < test.told || n > 2*test.told {
+		if n := strings.Count(log.String(), "no decision"); n < test.rejected || n > 2*test.rejected {
 			t.Errorf("%s: logged %d times in one second", test.name, n)
 		}
 	}

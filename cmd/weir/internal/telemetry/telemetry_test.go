@@ -108,9 +108,9 @@ func TestTraces(t *testing.T) {
 	before := [2]any{otel.GetTracerProvider(), otel.GetTextMapPropagator()}
 	c := start(t, telemetry.Config{Version: "v1.2.3", Getenv: env("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)})
 
-	var told string
+	var parent string
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		told = r.Header.Get("Traceparent")
+		parent = r.Header.Get("Traceparent")
 		io.WriteString(w, "hello")
 	}))
 	defer upstream.Close()
@@ -167,8 +167,8 @@ func TestTraces(t *testing.T) {
 	if server["traceId"] != trace || up["traceId"] != trace || up["parentSpanId"] != server["spanId"] {
 		t.Errorf("the spans are not of one trace: %v, %v", server, up)
 	}
-	if !strings.HasPrefix(told, "00-0af7651916cd43dd8448eb211c80319c-") {
-		t.Errorf("the upstream got %q", told)
+	if !strings.HasPrefix(parent, "00-0af7651916cd43dd8448eb211c80319c-") {
+		t.Errorf("the upstream got %q", parent)
 	}
 	got := attributes(server["attributes"])
 	if got["weir.interface"] != "gateway" || got["weir.denied_by"] != "api" || got["http.response.status_code"] != "200" || len(got["url.path"]) != 512 {
