@@ -141,6 +141,10 @@ type Route struct {
 	// Timeout limits the wait for the headers of the upstream's response; zero if
 	// omitted.
 	Timeout time.Duration
+
+	// Protections configures the breaker, bulkhead and adaptive limit of the upstream. Routes to one
+	// upstream with equal settings share them.
+	Protections guard.Settings
 }
 
 // MaxSize is the maximum size of a file, in bytes.

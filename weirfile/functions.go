@@ -45,9 +45,7 @@ func (d *decoder) rule(p place, name string, key policy.KeyPart) (guard.Rule, st
 	if p.node.Kind() != strict.Map {
 		return guard.Rule{}, strict.Node{}
 	}
-	rule := guard.Rule{Name: name, Settings: guard.Settings{
-		Breaker: d.breaker(m.at("breaker")), Adaptive: d.adaptive(m.at("adaptive")), Bulkhead: d.bulkhead(m.at("bulkhead")),
-	}}
+	rule := guard.Rule{Name: name, Settings: d.settings(m)}
 	if name == "" {
 		rule.Name, _ = d.text(m.at("name"))
 	}
@@ -92,6 +90,17 @@ func (d *decoder) rule(p place, name string, key policy.KeyPart) (guard.Rule, st
 	return rule, m.Values["name"]
 }
 
+// settings reads the protections of a rule or a route.
+func (d *decoder) settings(m mapping) guard.Settings {
+	return guard.Settings{Breaker: d.breaker(m.at("breaker")), Adaptive: d.adaptive(m.at("adaptive")), Bulkhead: d.bulkhead(m.at("bulkhead"))}
+}
+
+// shadow reports whether a protection is in shadow mode.
+func (d *decoder) shadow(m mapping) bool {
+	mode, _ := d.word(m.at("mode"))
+	return policy.Mode(mode) == policy.Shadow
+}
+
 func (d *decoder) breaker(p place) *guard.Breaker {
 	if !p.there() {
 		return nil
@@ -101,14 +110,16 @@ func (d *decoder) breaker(p place) *guard.Breaker {
 		Failures: d.calls(m.at("failures"), 0), Rate: d.calls(m.at("rate"), 0), Of: d.calls(m.at("of"), 0),
 		Period: d.duration(m.at("period")), Slow: d.duration(m.at("slow")),
 		Cooldown: cmp.Or(d.duration(m.at("cooldown")), 10*time.Second), Trials: d.calls(m.at("trials"), 1),
+		Shadow: d.shadow(m),
 	}
 	switch {
 	case m.at("failures").there() && m.at("rate").there():
 		d.failIn(p, "failures and rate", "%s", p.shape.Want)
 	case b.Rate > 0:
 		b.Period, b.Of = cmp.Or(b.Period, 10*time.Second), cmp.Or(b.Of, 20)
-	case m.at("period").there():
-		d.failIn(m.at("period"), m.Values["period"].String(), "want rate with it: failures are those of the last calls")
+	case b.Period > 0 && b.Of > 0:
+		d.failIn(m.at("period"), m.Values["period"].String(), "want of or period with failures, not both: among the last calls, or within a time")
+	case b.Period > 0:
 	case b.Of == 0:
 		b.Of = b.Failures
 	case b.Of < b.Failures:
@@ -123,7 +134,7 @@ func (d *decoder) adaptive(p place) *guard.Adaptive {
 	}
 	m := d.mapping(p)
 	before := len(d.Faults())
-	a := &guard.Adaptive{Min: d.calls(m.at("min"), 1), Max: d.calls(m.at("max"), 200)}
+	a := &guard.Adaptive{Min: d.calls(m.at("min"), 1), Max: d.calls(m.at("max"), 200), Shadow: d.shadow(m)}
 	a.Initial = d.calls(m.at("initial"), max(a.Min, min(a.Max, 20)))
 	if len(d.Faults()) == before && (a.Min > a.Max || a.Initial < a.Min || a.Initial > a.Max) {
 		d.failIn(p, "", "want min, initial and max in that order of size, got %d, %d and %d", a.Min, a.Initial, a.Max)
@@ -136,7 +147,7 @@ func (d *decoder) bulkhead(p place) *guard.Bulkhead {
 		return nil
 	}
 	m := d.mapping(p)
-	b := &guard.Bulkhead{Max: d.calls(m.at("max"), 0), Wait: d.duration(m.at("wait"))}
+	b := &guard.Bulkhead{Max: d.calls(m.at("max"), 0), Wait: d.duration(m.at("wait")), Shadow: d.shadow(m)}
 	waiters := m.at("max_waiters")
 	if old := m.at("max_waiting"); old.there() {
 		d.note(old, "max_waiting is the old form of this field: use max_waiters")

@@ -59,6 +59,7 @@ func (d *decoder) route(p place) Route {
 	return Route{
 		Path: d.routePath(m.at("path")), Host: d.routeHost(m.at("host")),
 		Upstream: d.upstream(m.at("upstream")), Timeout: d.duration(m.at("timeout")),
+		Protections: d.settings(m),
 	}
 }
 

@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/envoyproxy/go-control-plane/envoy v1.40.0
 	github.com/floodweir/weir v0.0.0
+	github.com/floodweir/weir/contrib/failsafe v0.0.0
 	github.com/floodweir/weir/contrib/rueidis v0.0.0
 	github.com/floodweir/weir/weirfile v0.0.0
 	github.com/fsnotify/fsnotify v1.10.1
@@ -35,10 +36,12 @@ require (
 	cel.dev/expr v0.25.3 // indirect
 	github.com/antlr4-go/antlr/v4 v4.13.1 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/bits-and-blooms/bitset v1.24.4 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/cncf/xds/go v0.0.0-20260202195803-dba9d589def2 // indirect
 	github.com/envoyproxy/protoc-gen-validate v1.3.3 // indirect
+	github.com/failsafe-go/failsafe-go v0.9.8 // indirect
 	github.com/felixge/httpsnoop v1.1.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
@@ -69,6 +72,7 @@ require (
 
 replace (
 	github.com/floodweir/weir => ../..
+	github.com/floodweir/weir/contrib/failsafe => ../../contrib/failsafe
 	github.com/floodweir/weir/contrib/rueidis => ../../contrib/rueidis
 	github.com/floodweir/weir/weirfile => ../../weirfile
 )

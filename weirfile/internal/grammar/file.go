@@ -1,6 +1,9 @@
 package grammar
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // File is the shape of a whole file.
 var File = &Shape{Kind: Map, Def: "file", Fields: []Field{
@@ -79,7 +82,7 @@ var listen = &Shape{
 	Kind: Text, Def: "listen", Pattern: `^(off|.*:[0-9]+)$`, Want: "want HOST:PORT such as 127.0.0.1:8000, :8000 for all addresses, or off",
 }
 
-var route = &Shape{Kind: Map, Def: "route", Fields: []Field{
+var route = &Shape{Kind: Map, Def: "route", Fields: slices.Concat([]Field{
 	{Name: "path", Doc: "this path and every path below it", Default: "/", Shape: &Shape{
 		Kind: Text, Pattern: `^/`, Want: "want a path such as /api, which matches every path below it too",
 	}},
@@ -92,7 +95,7 @@ var route = &Shape{Kind: Map, Def: "route", Fields: []Field{
 	}},
 	{Name: "timeout", Doc: "the maximum time until the upstream's response begins; unlimited if omitted",
 		Shape: &Shape{Kind: Duration, Shortest: time.Millisecond, Longest: 24 * time.Hour}},
-}}
+}, settings)}
 
 var trusted = &Shape{
 	Kind: ListOrOne, Def: "trusted_proxies", Want: "want an address, a prefix such as 10.0.0.0/8, or unix for a proxy on a Unix socket",

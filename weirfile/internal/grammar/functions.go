@@ -55,16 +55,18 @@ var breaker = &Shape{Kind: Map, Def: "breaker", OneOf: []string{"failures", "rat
 	{Name: "failures", Doc: "open when this number of the last calls failed", Examples: []any{5}, Shape: calls},
 	{Name: "rate", Doc: "open when this percentage of the calls within the period failed", Examples: []any{50}, Shape: percent},
 	{Name: "of", Doc: "with failures: of how many calls, equal to failures if omitted; with rate: the minimum number of calls, 20 if omitted", Examples: []any{20}, Shape: calls},
-	{Name: "period", Doc: "with rate: how long a call counts", Default: "10s", Shape: someTime},
+	{Name: "period", Doc: "how long a call counts: with rate, or with failures instead of of", Default: "10s", Shape: someTime},
 	{Name: "slow", Doc: "the time from which a call counts as failed", Examples: []any{"2s"}, Shape: someTime},
 	{Name: "cooldown", Doc: "the time that it stays open", Default: "10s", Shape: someTime},
 	{Name: "trials", Doc: "the number of probes after that, which close it if all succeed", Default: 1, Shape: calls},
+	modeOfProtection,
 }}
 
 var adaptive = &Shape{Kind: Map, Def: "adaptive", Fields: []Field{
 	{Name: "min", Doc: "the minimum number of concurrent calls", Default: 1, Shape: calls},
 	{Name: "max", Doc: "the maximum number of concurrent calls", Default: 200, Shape: calls},
 	{Name: "initial", Doc: "the number of concurrent calls at first", Default: 20, Shape: calls},
+	modeOfProtection,
 }}
 
 var bulkhead = &Shape{Kind: Map, Def: "bulkhead", Fields: []Field{
@@ -73,6 +75,10 @@ var bulkhead = &Shape{Kind: Map, Def: "bulkhead", Fields: []Field{
 	{Name: "max_waiters", Doc: "the number of calls that may wait; equal to max if omitted", Examples: []any{20}, Shape: calls},
 	{Name: "max_waiting", Doc: "the old form of max_waiters", Deprecated: true, Shape: calls},
 	{Name: "wait", Doc: "the maximum time that they wait; none if omitted", Examples: []any{"100ms"}, Shape: &Shape{Kind: Duration, Longest: time.Minute}},
+	modeOfProtection,
 }}
+
+var modeOfProtection = Field{Name: "mode", Doc: "enforce; shadow decides and counts but refuses nothing", Default: string(policy.Enforce),
+	Shape: &Shape{Kind: Word, Words: []string{string(policy.Enforce), string(policy.Shadow)}}}
 
 var someTime = &Shape{Kind: Duration, Shortest: time.Millisecond, Longest: time.Hour}

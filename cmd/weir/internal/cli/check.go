@@ -102,7 +102,7 @@ func summary(name string, f *weirfile.File) string {
 		fmt.Fprintf(&b, "store: %s\n", config.Redacted(f.Store))
 	}
 	for _, r := range f.Gateway.Routes {
-		fmt.Fprintf(&b, "route: %s%s -> %s\n", r.Host, r.Path, r.Upstream.Redacted())
+		fmt.Fprintf(&b, "route: %s%s -> %s%s\n", r.Host, r.Path, r.Upstream.Redacted(), routeProtections(r.Protections))
 	}
 	for _, x := range f.Policies.Exceptions() {
 		fmt.Fprintf(&b, "except:%s\n", exceptionText(x))
@@ -156,17 +156,36 @@ func functions(b *strings.Builder, f *guard.Functions) {
 			what = []string{strings.Join(what, " and ")}
 			what = append(what, nonDefaults(c)...)
 		}
-		for name, there := range map[string]bool{"breaker": r.Settings.Breaker != nil, "adaptive": r.Settings.Adaptive != nil, "bulkhead": r.Settings.Bulkhead != nil} {
-			if there {
-				what = append(what, name)
-			}
-		}
+		what = append(what, protections(r.Settings)...)
 		if r.PerInstance {
 			what = append(what, "per instance")
 		}
 		slices.Sort(what[min(1, len(what)):])
 		fmt.Fprintf(b, "function: %s: %s\n", r.Name, strings.Join(what, ", "))
 	}
+}
+
+// protections names the protections of a rule or a route.
+func protections(s guard.Settings) (names []string) {
+	say := func(there bool, name string, shadow func() bool) {
+		if there && shadow() {
+			name += " (shadow)"
+		}
+		if there {
+			names = append(names, name)
+		}
+	}
+	say(s.Adaptive != nil, "adaptive", func() bool { return s.Adaptive.Shadow })
+	say(s.Breaker != nil, "breaker", func() bool { return s.Breaker.Shadow })
+	say(s.Bulkhead != nil, "bulkhead", func() bool { return s.Bulkhead.Shadow })
+	return names
+}
+
+func routeProtections(s guard.Settings) string {
+	if names := protections(s); len(names) > 0 {
+		return " with " + strings.Join(names, ", ")
+	}
+	return ""
 }
 
 // matchText describes which requests match; "" for all.

@@ -17,7 +17,7 @@ type Config struct {
 	// Routes map requests to upstreams. At least one is required.
 	Routes []Route
 
-	// Limit wraps the whole gateway, so a denied request reaches no upstream; nothing is
+	// Limit wraps every upstream, and the responses to requests without a route; nothing is
 	// limited if nil.
 	Limit func(http.Handler) http.Handler
 
@@ -68,6 +68,9 @@ type Route struct {
 	// RootCAs verify the certificate of an https upstream; those of the system if nil.
 	RootCAs *x509.CertPool
 
+	// Protect wraps the limits and the upstream, as httplimit.Protect does; nothing if nil.
+	Protect func(http.Handler) http.Handler
+
 	// MaxBody is the maximum size of a request body in bytes; unlimited if zero.
 	MaxBody int64
 }
@@ -113,24 +116,26 @@ func New(c Config) (*Gateway, error) {
 		c.Transport = func(rt http.RoundTripper) http.RoundTripper { return rt }
 	}
 	g := &Gateway{log: c.Log, client: c.Client, ids: c.RequestID, send: c.SendTimeout, wrap: c.Transport, upstreams: map[string]*upstream{}}
-	routes := new(router)
+	if c.Limit == nil {
+		c.Limit = func(h http.Handler) http.Handler { return h }
+	}
+	routes := newRouter(c.Limit)
 	for i, r := range c.Routes {
 		if r.Path == "" {
 			r.Path = "/"
 		}
 		h, err := g.route(r)
 		if err == nil {
+			if h = c.Limit(h); r.Protect != nil {
+				h = r.Protect(h)
+			}
 			err = routes.add(r.Host, r.Path, h)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("gateway: route %d (%s%s): %w", i+1, r.Host, r.Path, err)
 		}
 	}
-	g.handler = routes
-	if c.Limit != nil {
-		g.handler = c.Limit(g.handler)
-	}
-	g.handler = limitFirstByte(DefaultTimeout, g.handler)
+	g.handler = limitFirstByte(DefaultTimeout, routes)
 	if c.AccessLog > 0 {
 		g.handler = g.accessLog(c.AccessLog, g.handler)
 	}

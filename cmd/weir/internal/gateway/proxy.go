@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/cmd/weir/internal/problem"
+	"github.com/floodweir/weir/protect"
 )
 
 // A proxy forwards the requests of one route.
@@ -27,6 +28,7 @@ type proxy struct {
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p.route.MaxBody > 0 {
 		if r.ContentLength > p.route.MaxBody {
+			protect.FromContext(r.Context()).Cancel()
 			tooLarge(w)
 			return
 		}
@@ -71,6 +73,9 @@ func (p *proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	x.closeEarly()
 	var large *http.MaxBytesError
 	client := x.bodyError()
+	if client != nil {
+		protect.FromContext(r.Context()).Cancel() // the upstream did not fail
+	}
 	switch {
 	case errors.As(client, &large):
 		tooLarge(w)

@@ -16,6 +16,23 @@ import (
 // http.ServeMux would redirect the client to a cleaned path.
 type router struct {
 	hosts map[string][]entry // "": routes without host
+
+	connect, dotSegments, noRoute http.Handler
+}
+
+// newRouter returns a router without routes. The limits apply to requests without a route too.
+func newRouter(limit func(http.Handler) http.Handler) *router {
+	refuse := func(status int, detail string) http.Handler {
+		return limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			problem.Write(w, problem.Problem{Status: status, Detail: detail})
+		}))
+	}
+	return &router{
+		hosts:       map[string][]entry{},
+		connect:     refuse(http.StatusMethodNotAllowed, "CONNECT is not supported"),
+		dotSegments: refuse(http.StatusBadRequest, "the path has . or .. segments"),
+		noRoute:     refuse(http.StatusNotFound, "no route of this gateway matches the host and path"),
+	}
 }
 
 type entry struct {
@@ -37,9 +54,6 @@ func (t *router) add(host, path string, h http.Handler) error {
 			return fmt.Errorf("want one route per host and path, got two for %q", host+path)
 		}
 	}
-	if t.hosts == nil {
-		t.hosts = map[string][]entry{}
-	}
 	es := append(t.hosts[host], entry{path, h})
 	slices.SortFunc(es, func(a, b entry) int { return cmp.Compare(len(b.path), len(a.path)) })
 	t.hosts[host] = es
@@ -47,30 +61,28 @@ func (t *router) add(host, path string, h http.Handler) error {
 }
 
 // ServeHTTP implements [http.Handler].
-func (t *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (t *router) ServeHTTP(w http.ResponseWriter, r *http.Request) { t.find(r).ServeHTTP(w, r) }
+
+func (t *router) find(r *http.Request) http.Handler {
 	switch {
 	case r.Method == http.MethodConnect:
-		problem.Write(w, problem.Problem{Status: http.StatusMethodNotAllowed, Detail: "CONNECT is not supported"})
-		return
+		return t.connect
 	case hasDotSegments(r.URL.Path):
 		// Upstreams interpret these differently, and could leave the path prefix of the
 		// route.
-		problem.Write(w, problem.Problem{Status: http.StatusBadRequest, Detail: "the path has . or .. segments"})
-		return
+		return t.dotSegments
 	}
 	path := r.URL.Path
 	for strings.Contains(path, "//") {
 		path = strings.ReplaceAll(path, "//", "/")
 	}
 	if h := find(t.hosts[normalizeHost(r.Host)], path); h != nil {
-		h.ServeHTTP(w, r)
-		return
+		return h
 	}
 	if h := find(t.hosts[""], path); h != nil {
-		h.ServeHTTP(w, r)
-		return
+		return h
 	}
-	problem.Write(w, problem.Problem{Status: http.StatusNotFound, Detail: "no route of this gateway matches the host and path"})
+	return t.noRoute
 }
 
 func find(es []entry, path string) http.Handler {

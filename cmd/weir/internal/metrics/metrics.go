@@ -43,6 +43,8 @@ type Metrics struct {
 	commands                                                      *prometheus.CounterVec
 	throttle                                                      [results]prometheus.Counter
 
+	protections *prometheus.CounterVec
+
 	connections        *prometheus.GaugeVec
 	connectionsRefused *prometheus.CounterVec
 
@@ -100,6 +102,8 @@ func New(c Config) *Metrics {
 		"Commands on the RESP interface, by command and result.", "command", "result")
 	m.overflow = m.counters("weir_series_overflow_total",
 		"Events counted under \"other\" because there are more than MaxSeries names, by kind of name.", "kind")
+	m.protections = m.counters("weir_protection_rejected_total",
+		"Requests that a protection rejected, or would reject in shadow mode, by upstream.", "upstream", "protection", "mode")
 	m.connections = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "weir_connections", Help: "Open connections of clients, by interface.",
 	}, []string{"interface"})

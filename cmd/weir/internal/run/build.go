@@ -41,6 +41,9 @@ func (r *reloader) assemble(c *config.Config, limits *ratelimit.Config, v *versi
 		return nil, err
 	}
 	if routes := routes(c, r.upstream); len(routes) > 0 {
+		if err := r.protect(g, routes); err != nil {
+			return nil, err
+		}
 		g.gateway, err = r.newGateway(g, routes)
 	}
 	return g, err

@@ -9,6 +9,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/ratelimit"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/protect"
 )
 
 // A generation holds everything that a reload replaces. A request that was admitted ends
@@ -22,6 +23,7 @@ type generation struct {
 	api      *httpapi.API
 
 	middlewares map[string]*httplimit.Middleware // by interface
+	protections map[string][]protect.Protection  // by upstream and settings
 }
 
 // String returns the number and the source of the policies.
