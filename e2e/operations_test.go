@@ -255,7 +255,7 @@ func TestOperationsTelemetry(t *testing.T) {
 			t.Fatalf("request %d without a collector = %s", i, res.Status)
 		}
 	}
-	if took := time.Since(begin); took > 10*time.Second {
+	if took := time.Since(begin); took > time.Minute { // an export that blocks takes 10 s
 		t.Errorf("200 requests took %v", took)
 	}
 	if n := strings.Count(away.log.String(), "telemetry not exported"); n > 2 {
