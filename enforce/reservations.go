@@ -32,8 +32,8 @@ type reservations struct {
 	done  bool
 }
 
-// A reservation is a reservation in the store or, with a request of 0 tokens, a cost that is
-// charged at the end.
+// A reservation is a reservation in the store. With a Take, its tokens are charged already, and the
+// difference is settled at the end.
 type reservation struct {
 	store   weir.Store
 	request weir.Request
@@ -55,10 +55,10 @@ func isSlot(r *weir.Request) bool { return r.Limit.IsConcurrency() }
 // stay as they are.
 func (e *Enforcer) prepare(p *Admission, charges []policy.Charge, admitted bool) {
 	for i := range charges {
-		settled := false
+		settled, keeps := false, false
 		if e.settles && admitted {
 			c := charges[i].Policy.Config()
-			settled = byResult(&c)
+			settled, keeps = byResult(&c), c.Settle.Meter != nil
 		}
 		for j := charges[i].From; j < charges[i].To; j++ {
 			rq, ttl := &p.q.Requests[j], e.c.SettleTTL
@@ -74,8 +74,8 @@ func (e *Enforcer) prepare(p *Admission, charges []policy.Charge, admitted bool)
 				p.reserved = &reservations{enforcer: e, ctx: p.ctx, a: p.a, id: rand.Text()}
 			}
 			rq.ID, rq.TTL = p.reserved.id, ttl
-			if rq.N > 0 {
-				rq.Verb = weir.Reserve // 0 tokens cannot be reserved
+			if rq.N > 0 && !keeps { // 0 tokens cannot be reserved
+				rq.Verb = weir.Reserve
 			}
 		}
 	}
@@ -90,10 +90,12 @@ func (p *Admission) record(store weir.Store, charges []policy.Charge) {
 	reserved.mu.Lock()
 	defer reserved.mu.Unlock()
 	for _, charge := range charges {
-		for _, rq := range p.q.Requests[charge.From:charge.To] {
+		for j := charge.From; j < charge.To; j++ {
+			rq := p.q.Requests[j]
 			if rq.ID == "" {
 				continue
 			}
+			rq.At = p.ds[j].At
 			one := reservation{store: store, request: rq, policy: charge.Policy, key: charge.Key, shadow: p.shadow(&charge)}
 			if !isSlot(&rq) {
 				reserved.tokens = append(reserved.tokens, one)
@@ -203,17 +205,23 @@ func (r *reservation) send(ctx context.Context, verb weir.Verb, n int64) error {
 	return err
 }
 
-// settle charges n tokens for r, even if the reservation has expired.
+// settle charges n tokens for r, even if the reservation has expired. What a Take charged stays
+// charged until then.
 func (r *reservation) settle(ctx context.Context, n int64) error {
 	if r.request.Verb == weir.Reserve {
 		if err := r.send(ctx, weir.Commit, n); !errors.Is(err, weir.ErrNoReservation) {
 			return err
 		}
+	} else {
+		n -= r.request.N
 	}
-	if n == 0 {
-		return nil
+	switch {
+	case n < 0:
+		return r.send(ctx, weir.Return, -n)
+	case n > 0:
+		return r.send(ctx, weir.Charge, n)
 	}
-	return r.send(ctx, weir.Charge, n)
+	return nil
 }
 
 // cancel returns all reservations.

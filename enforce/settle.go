@@ -83,6 +83,8 @@ func (e *Enforcer) giveBack(p *Admission, charges []policy.Charge) {
 		for j := from; j < to; j++ {
 			r := p.q.Requests[j]
 			switch {
+			case r.ID != "": // in p.reserved
+				continue
 			case r.Verb == weir.Charge: // denied and charged
 			case r.Verb == weir.Take && !denied:
 				r.N, r.At = p.ds[j].Granted, p.ds[j].At

@@ -310,3 +310,46 @@ func TestUnpriced(t *testing.T) {
 		}
 	}
 }
+
+// TestMeteredCharge checks that a policy with a meter charges the bound at once. A request whose
+// process ends stays charged after the TTL of reservations, a canceled one is returned, and the others
+// are corrected by their response, also after the TTL.
+func TestMeteredCharge(t *testing.T) {
+	meter, err := budget.NewMeter(budget.MeterConfig{Unit: budget.Tokens, MaxInput: 30, MaxOutput: 12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	costs := func(n int64) enforce.Result {
+		return enforce.Result{CostFromResponse: func(policy.Settle) (int64, error) { return n, nil }}
+	}
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		const limit = "1000/24h fixed_window"
+		c := about("p", limit)
+		c.Settle.Meter = meter
+		e := open(t, store, enforce.Config{}, c)
+		check := func(when string, want int64) {
+			t.Helper()
+			if got := taken(t, store, "p", limit); got != want {
+				t.Errorf("%s: %d are taken, want %d", when, got, want)
+			}
+		}
+		var lost, canceled, lower, higher, late enforce.Admission
+		for _, p := range []*enforce.Admission{&lost, &canceled, &lower, &higher, &late} {
+			enter(t, e, p)
+		}
+		check("while five requests run", 5*42)
+		canceled.Cancel()
+		lower.Exit(costs(2))
+		higher.Exit(costs(100))
+		check("after three requests", 2*42+2+100)
+		after(enforce.DefaultSettleTTL + time.Minute)
+		check("after the TTL", 2*42+2+100)
+		late.Exit(costs(7))
+		check("after the last response", 42+2+100+7)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		var gone enforce.Admission
+		e.Enter(ctx, by("ada", "GET"), &gone)
+		check("after a request that was canceled before", 42+2+100+7)
+	})
+}

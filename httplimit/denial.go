@@ -44,7 +44,7 @@ func Items(items []Item, p *enforce.Admission) ([]Item, weir.FailMode) {
 			if len(ds) > 1 {
 				name += "/" + strconv.Itoa(j+1)
 			}
-			items = append(items, Item{name, d})
+			items = append(items, Item{Name: name, Decision: d, Unit: charges[i].Policy.Config().Settle.Quota()})
 		}
 	}
 	return items, degraded

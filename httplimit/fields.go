@@ -137,6 +137,10 @@ type Item struct {
 	// Name is printable ASCII without '"' and '\'.
 	Name     string
 	Decision weir.Decision
+
+	// Unit is the quota unit (qu) in RateLimit-Policy of Draft08, such as "tokens"; requests
+	// if empty.
+	Unit string
 }
 
 // Set sets the fields of limits that were decided together. Without items it sets none.

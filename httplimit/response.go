@@ -17,12 +17,14 @@ import (
 type response struct {
 	http.ResponseWriter
 	ctx      context.Context // of the request
+	path     string          // of the request
 	sent     *requestBody    // nil if no policy needs it
 	status   int             // 0 before it is known
 	canceled bool            // the client disconnected before the response began
 	encoding string          // set before the handler ran
 	members  []member        // to find in the body
 	body     *body           // nil if no policy reads it
+	usage    *usage          // nil if no policy has a budget
 }
 
 // wrap returns the writer and the request for the handler: the originals, unless a policy of p
@@ -32,22 +34,26 @@ func (w *response) wrap(r *http.Request, p *enforce.Admission) (http.ResponseWri
 	for one := range p.Settles() {
 		c := one.Config()
 		status = status || c.Count == policy.CountFailures || c.Count == policy.CountSuccesses
+		if m := c.Settle.Meter; m != nil {
+			w.usage = w.usage.add(m.Config().Format)
+		}
 		for _, path := range c.Settle.Paths() {
 			if !slices.ContainsFunc(w.members, func(m member) bool { return m.path == path }) {
 				w.members = append(w.members, member{path: path})
 			}
 		}
 	}
-	if !status && len(w.members) == 0 {
+	reads := len(w.members) > 0 || w.usage != nil
+	if !status && !reads {
 		return w.ResponseWriter, r
 	}
-	w.ctx = r.Context()
+	w.ctx, w.path = r.Context(), r.URL.Path
 	r = r.WithContext(w.ctx) // a copy
 	if status && r.Body != nil && r.Body != http.NoBody {
 		w.sent = &requestBody{ReadCloser: r.Body}
 		r.Body = w.sent
 	}
-	if len(w.members) > 0 {
+	if reads {
 		// The client must not make the response unreadable.
 		r.Header = r.Header.Clone()
 		r.Header.Set("Accept-Encoding", "identity")
@@ -69,6 +75,9 @@ func (w *response) begin(status int) {
 	w.canceled = status >= http.StatusBadRequest && (w.ctx.Err() != nil || w.sent.broken())
 	if len(w.members) > 0 {
 		w.body = newBody(w.innerHeader(), w.members)
+	}
+	if w.usage != nil {
+		w.usage.begin(w.innerHeader())
 	}
 }
 
@@ -96,6 +105,7 @@ func (w *response) end(panicked, gone bool) (status int, canceled bool) {
 	if w.body != nil {
 		w.body.end()
 	}
+	w.usage.end()
 	switch {
 	case panicked && (w.status == 0 || !gone):
 		return http.StatusInternalServerError, gone
@@ -109,6 +119,9 @@ func (w *response) end(panicked, gone bool) (status int, canceled bool) {
 func (w *response) cost(s policy.Settle) (n int64, err error) {
 	if s.Header != "" {
 		return headerCost(w.Header(), s.Header)
+	}
+	if s.Meter != nil {
+		return w.metered(s.Meter)
 	}
 	return sum(w.members, s.Paths())
 }
@@ -125,13 +138,14 @@ func (w *response) Write(b []byte) (int, error) {
 	if w.body != nil {
 		w.body.write(b)
 	}
+	w.usage.write(b)
 	return w.ResponseWriter.Write(b)
 }
 
 // ReadFrom implements [io.ReaderFrom]. It uses that of the server if no policy reads the body.
 func (w *response) ReadFrom(src io.Reader) (int64, error) {
 	w.begin(http.StatusOK)
-	if to, ok := w.ResponseWriter.(io.ReaderFrom); ok && w.body == nil {
+	if to, ok := w.ResponseWriter.(io.ReaderFrom); ok && w.body == nil && w.usage == nil {
 		return to.ReadFrom(src)
 	}
 	return io.Copy(struct{ io.Writer }{w}, src)

@@ -59,6 +59,8 @@ func appendPolicies(b []byte, items []Item) []byte {
 		b = appendUint(b, it.Decision.Limit.Capacity())
 		if it.Decision.Limit.IsConcurrency() {
 			b = append(b, `;qu="concurrent-requests"`...)
+		} else if it.Unit != "" {
+			b = appendName(append(b, ";qu="...), it.Unit)
 		}
 		if w := Window(it.Decision.Limit); w > 0 {
 			b = append(b, ";w="...)

@@ -30,6 +30,10 @@ func (p *Policy) checkCount(f *faults) {
 	switch {
 	case c.Settle.Header != "" && c.Settle.JSON != "":
 		f.Add("cost.json", fault.Quote(c.Settle.JSON), "want it or cost.header, not both")
+	case c.Settle.Meter != nil && (c.Settle.Header != "" || c.Settle.JSON != ""):
+		f.Add("cost", "", "want it or budget, not both")
+	case c.Settle.Meter != nil && slots != "":
+		f.Add("budget", "", none, slots)
 	case c.Settle.Header != "" && slots != "":
 		f.Add("cost.header", fault.Quote(c.Settle.Header), none, slots)
 	case c.Settle.JSON != "" && slots != "":

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/budget"
 )
 
 // A Config describes a policy. Name, Key and one of Limits, Block and Unlimited are required. The
@@ -129,7 +130,7 @@ const (
 
 // Settle locates the cost of a request in its response. The cost that is known before is
 // reserved. At the response the difference is returned or charged, as debt if necessary. At
-// most one of Header and JSON is set. Without a cost in the response, the reserved cost
+// most one of Header, JSON and Meter is set. Without a cost in the response, the reserved cost
 // stays, or the sum of the numbers in it if that is larger.
 type Settle struct {
 	// Header is a response header with a whole number.
@@ -138,6 +139,11 @@ type Settle struct {
 	// dots, such as usage.total_tokens. It may be a sum of paths joined by plus signs. Every
 	// number of a sum must occur. In a stream of events each path has its last number.
 	JSON string
+	// Meter, if not nil, computes the cost from the usage in the response of a language
+	// model. The default of CostOf is then its bound for the length of the request. The bound
+	// is charged at once and corrected by the response. If the process ends before that, it
+	// stays charged.
+	Meter *budget.Meter
 }
 
 // Paths returns the paths of the sum in JSON.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"net/textproto"
 	"slices"
 	"strings"
@@ -67,9 +68,13 @@ func (p *Policy) newCandidate() *Policy {
 }
 
 func (c *Config) setDefaults() {
-	if c.Cost == 0 {
-		c.Cost = 1
+	if m := c.Settle.Meter; m != nil {
+		if c.CostOf == nil {
+			c.CostOf = bound{m}
+		}
+		c.Cost = cmp.Or(c.Cost, m.Bound(0))
 	}
+	c.Cost = cmp.Or(c.Cost, 1)
 	if c.Count == "" {
 		c.Count = CountAdmitted
 	}

@@ -59,6 +59,9 @@ func NewEnforcers(store weir.Store, forCalls *policy.Set, c ServerConfig) (calls
 		return nil, nil, err
 	}
 	for _, p := range forCalls.Policies() {
+		if pc := p.Config(); pc.Mode != policy.Off && pc.Settle.Meter != nil {
+			return nil, nil, fmt.Errorf("rpclimit: policy %s: budget: %w: want cost.header, which is metadata: the client chooses the encoding of messages", p.Name(), weir.ErrInvalid)
+		}
 		if pc := p.Config(); pc.Mode != policy.Off && pc.Settle.JSON != "" {
 			return nil, nil, fmt.Errorf("rpclimit: policy %s: cost.json %.60q: %w: want cost.header, which is metadata: the client chooses the encoding of messages", p.Name(), pc.Settle.JSON, weir.ErrInvalid)
 		}

@@ -54,6 +54,9 @@ func (c *compiler) unsupported(cfg policy.Config) {
 	if cfg.Settle.Header != "" {
 		c.Add("cost.header", fault.Quote(cfg.Settle.Header), "nginx does not read the cost from responses: put this policy into Weir's gateway, see docs/nginx.md")
 	}
+	if cfg.Settle.Meter != nil {
+		c.Add("budget", "", "nginx does not read the cost from responses: put this policy into Weir's gateway, see docs/nginx.md")
+	}
 	if cfg.Settle.JSON != "" {
 		c.Add("cost.json", fault.Quote(cfg.Settle.JSON), "nginx does not read the cost from responses: put this policy into Weir's gateway, see docs/nginx.md")
 	}
