@@ -41,7 +41,7 @@ func ExampleParseLimit() {
 	// Output:
 	// 10/s burst 20 <nil>
 	// 100000/month fixed_window calendar Asia/Shanghai <nil>
-	//  weir: limit "10/s bust 20": invalid: want burst, an algorithm or one of its options, got "bust"
+	//  weir: limit "10/s bust 20": invalid: want burst, an algorithm or one of its options, got "bust": did you mean burst?
 }
 
 func ExampleNewLimit() {

@@ -1,16 +1,18 @@
 package weir
 
 import (
+	"cmp"
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/floodweir/weir/internal/fault"
 )
 
 // ParseLimit reads a limit from text:
 //
-//	10/s                                  10 per second, 10 at once
+//	10/s                                  10 per second, 10 at once; also 10/sec or 10r/s
+//	0.5/s                                 1 per 2 s; 1.5/m is 3 per 2 minutes, 2 at once
 //	10/s burst 20                         20 at once, then 10 per second
 //	5000/24h
 //	100/1m30s interval                    all 100 back at the end of each 90 s
@@ -28,9 +30,9 @@ import (
 //	20 concurrency lease 30s              20 at a time
 //	20 concurrency shared                 one state with others, of any count and lease
 //
-// A period is a Go duration or a unit: us, ms, s, m, h, d, w, second, minute, hour,
-// day (24 hours), week (7 days) or year (365 days). With the word calendar and a time
-// zone, day, week, month and year are windows of the calendar. A month without a zone
+// A period is a Go duration or a unit: us, ms, s, m, h, d, w, sec, min, hr, second, minute,
+// hour, day, week or year. A day has 24 hours, a week 7 days and a year 365. With the
+// word calendar and a time zone, day, week, month and year are windows of the calendar. A month without a zone
 // is one of UTC. A number may have underscores, as in 1_000_000. An error wraps
 // ErrInvalid, and quotes the text and the invalid word.
 func ParseLimit(text string) (Limit, error) {
@@ -55,6 +57,8 @@ type parsed struct {
 	algorithm string
 	count     int64
 	period    time.Duration
+	ceiling   int64 // the burst of a count with a decimal point, if none is given
+	fraction  int64 // the number of periods of a count with a decimal point
 	burst     int64
 	interval  bool
 	initial   *int64
@@ -96,12 +100,13 @@ func (p *parser) limit() (parsed, error) {
 		return c, p.errorf(`want a limit such as "10/s burst 20", got nothing`)
 	}
 	count, period, ok := strings.Cut(p.next(), "/")
-	var err error
-	if c.count, err = p.number("count", count); err != nil {
-		return c, err
-	}
 	if ok {
-		if err := p.period(&c, period); err != nil {
+		if err := p.rate(&c, count, period); err != nil {
+			return c, err
+		}
+	} else {
+		var err error
+		if c.count, err = p.number("count", count); err != nil {
 			return c, err
 		}
 	}
@@ -114,6 +119,9 @@ func (p *parser) limit() (parsed, error) {
 	if c.period != 0 {
 		c.calendar = "" // without the word calendar a day has 24 hours
 	}
+	if c.fraction > 1 && (c.algorithm != "" && c.algorithm != tokenBucket && c.algorithm != leakyBucket || c.interval) {
+		return c, p.errorf("count: want a whole number with %s, whose windows have a period, got %q", cmp.Or(c.algorithm, "interval"), count)
+	}
 	if p.seen["lease"] && c.algorithm != concurrency {
 		return c, p.errorf("lease: want it with concurrency only")
 	}
@@ -124,62 +132,6 @@ func (p *parser) limit() (parsed, error) {
 		return c, p.errorf(`want "%d concurrency", got a count per period`, c.count)
 	}
 	return c, nil
-}
-
-func (p *parser) number(name, word string) (int64, error) {
-	n, err := strconv.ParseInt(strings.ReplaceAll(word, "_", ""), 10, 64)
-	if err != nil || strings.HasPrefix(word, "_") || strings.HasPrefix(word, "+") {
-		return 0, p.errorf("%s: want a whole number, got %q", name, word)
-	}
-	return n, nil
-}
-
-var units = map[string]time.Duration{
-	"us": time.Microsecond, "µs": time.Microsecond, "ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour,
-	"d": 24 * time.Hour, "w": 7 * 24 * time.Hour,
-	"second": time.Second, "minute": time.Minute, "hour": time.Hour,
-	"day": 24 * time.Hour, "week": 7 * 24 * time.Hour, "year": 365 * 24 * time.Hour,
-}
-
-// period reads the text after the slash.
-func (p *parser) period(c *parsed, word string) error {
-	if word == month {
-		c.calendar = month
-		return nil
-	}
-	d, err := p.duration("period", word)
-	if err != nil {
-		return err
-	}
-	c.period = d
-	switch word {
-	case day, week, year:
-		c.calendar = word // in case the word calendar follows
-	}
-	return nil
-}
-
-// duration reads a unit, a whole number of days or weeks, or a Go duration.
-func (p *parser) duration(name, word string) (time.Duration, error) {
-	if d, ok := units[word]; ok {
-		return d, nil
-	}
-	for _, unit := range []string{"d", "w"} {
-		if n, err := strconv.ParseInt(strings.TrimSuffix(word, unit), 10, 64); err == nil && strings.HasSuffix(word, unit) {
-			if n > int64(math.MaxInt64/units[unit]) || n < 0 {
-				return 0, p.errorf("%s: want at most 100 years, got %q", name, word)
-			}
-			return time.Duration(n) * units[unit], nil
-		}
-	}
-	d, err := time.ParseDuration(word)
-	if err != nil {
-		return 0, p.errorf("%s: want a duration such as 1m30s, or s, minute, day, month and the like, got %q", name, word)
-	}
-	if d <= 0 {
-		return 0, p.errorf("%s: want more than 0, got %q", name, word)
-	}
-	return d, nil
 }
 
 func (p *parser) option(c *parsed) error {
@@ -224,6 +176,18 @@ func (p *parser) algorithm(c *parsed, name string) error {
 	return nil
 }
 
+// optionWords are the words of a limit after its rate.
+var optionWords = strings.Fields("burst initial warmup delay anchor calendar segments lease interval queue nodelay nginx shared weighted " +
+	"gcra token_bucket leaky_bucket fixed_window sliding_window sliding_log concurrency")
+
+// suggest returns a question for the known word that resembles a misspelled one, or "".
+func suggest(word string, known []string) string {
+	if m := fault.Meant(word, known); m != "" {
+		return ": did you mean " + m + "?"
+	}
+	return ""
+}
+
 // valued reads an option that is followed by a value.
 func (p *parser) valued(c *parsed, word string) (err error) {
 	value := ""
@@ -264,7 +228,7 @@ func (p *parser) valued(c *parsed, word string) (err error) {
 	case "calendar":
 		return p.zone(c, value)
 	default:
-		return p.errorf("want burst, an algorithm or one of its options, got %q", word)
+		return p.errorf("want burst, an algorithm or one of its options, got %q%s", word, suggest(word, optionWords))
 	}
 	return err
 }
@@ -316,6 +280,9 @@ func (c *parsed) config() (LimitConfig, error) {
 		return SlidingLog{Count: c.count, Period: c.period}, nil
 	case concurrency:
 		return Concurrency{Count: c.count, Lease: c.period, Shared: c.shared}, nil
+	}
+	if c.burst == 0 {
+		c.burst = c.ceiling
 	}
 	return TokenBucket{
 		Count: c.count, Period: c.period, Burst: c.burst, Interval: c.interval, Epoch: epoch, Initial: c.initial, Warmup: c.warmup,

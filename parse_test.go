@@ -49,6 +49,18 @@ func TestParseLimit(t *testing.T) {
 		{"100/m sliding_log", "100/m sliding_log", 100},
 		{"20 concurrency lease 30s", "20 concurrency lease 30s", 20},
 		{"20 concurrency", "20 concurrency lease 1m", 20},
+		{"10/min", "10/m burst 10", 10},
+		{"10/sec", "10/s burst 10", 10},
+		{"3/hr", "3/h burst 3", 3},
+		{"10r/s", "10/s burst 10", 10},
+		{"6r/m leaky_bucket burst 5 nginx", "6/m leaky_bucket burst 5 nginx", 6},
+		{"0.5/s", "1/2s burst 1", 1},
+		{"1.5/m", "3/2m burst 2", 2},
+		{"0.5r/s burst 4", "1/2s burst 4", 4},
+		{"0.99/s", "99/100s burst 1", 1},
+		{"2.0/s", "2/s burst 2", 2},
+		{"0.2/day", "1/120h burst 1", 1},
+		{"0.5/s leaky_bucket", "1/2s leaky_bucket burst 0", 1},
 		{"10000000/s", "10000000/s burst 10000000", 10_000_000},
 	} {
 		l, err := weir.ParseLimit(c.text)
@@ -116,6 +128,18 @@ func TestParseLimitRefuses(t *testing.T) {
 		{"10/s lease 5s", "lease"},
 		{"1000000/m sliding_log", "sliding_window"},
 		{strings.Repeat("9", 300) + "/s", "256 bytes"},
+		{"10/s brust 20", `got "brust": did you mean burst?`},
+		{"10/m sliding-window", "did you mean sliding_window?"},
+		{"10/minuet", "did you mean minute?"},
+		{"1.5/m fixed_window", "count: want a whole number with fixed_window"},
+		{"1.5/m interval", "count: want a whole number with interval"},
+		{"0.5/month", "count: want a whole number per month"},
+		{"0.1234567/s", "up to 6 decimals"},
+		{".5/s", "up to 6 decimals"},
+		{"1._5/s", "up to 6 decimals"},
+		{"0.5 concurrency", "count: want a whole number"},
+		{"0.0/s", "count 0"},
+		{"0.000001/100h", "at most 100 years"},
 	} {
 		l, err := weir.ParseLimit(c.text)
 		if err == nil {

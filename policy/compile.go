@@ -61,12 +61,33 @@ func isName(name string) bool {
 	return ok
 }
 
+// methodFault returns the accepted values if no request has a method, and otherwise "".
+func methodFault(method string) string {
+	upper := strings.ToUpper(method)
+	switch {
+	case strings.Trim(method, "*") == "" && method != "":
+		return "want methods by name; leave methods out for any"
+	case method != "" && method[0] == '!' && spelling.IsToken(method[1:]):
+		return fmt.Sprintf("want methods to match; for all others the condition request.method != %q", upper[1:])
+	case !spelling.IsToken(method), strings.Contains(method, "*"):
+		return "want a method such as GET"
+	}
+	m := strings.ToUpper(fault.Meant(method, strings.Fields(strings.ToLower(standardMethods))))
+	if m != "" && m != upper && !slices.Contains(otherMethods, upper) {
+		return fmt.Sprintf("want a method that HTTP defines, did you mean %s?", m)
+	}
+	return ""
+}
+
+// otherMethods are methods in use that resemble standardMethods.
+var otherMethods = strings.Fields("BATCH BIND COPY FETCH LINK LIST LOCK MOVE PURGE QUERY REPORT SEARCH TRACK UNLINK UNLOCK")
+
 // compileMatch compiles Match. prefix begins the fields of its errors.
 func (p *Policy) compileMatch(f *faults, prefix string) {
 	m := &p.config.Match
 	for i, method := range m.Methods {
-		if !spelling.IsToken(method) {
-			f.Add(prefix+fmt.Sprintf("methods[%d]", i), fault.Quote(method), "want a method such as GET")
+		if want := methodFault(method); want != "" {
+			f.Add(prefix+fmt.Sprintf("methods[%d]", i), fault.Quote(method), "%s", want)
 		}
 		p.methods = append(p.methods, strings.ToUpper(method))
 	}
@@ -98,6 +119,8 @@ func (p *Policy) compileMatch(f *faults, prefix string) {
 		for i, v := range values {
 			if v == "" || v != strings.TrimSpace(v) || len(v) > maxText || spelling.HasControl(v) {
 				f.Add(fmt.Sprintf("%s[%d]", field, i), fault.Quote(v), `want a value without space around it, or "*" for any`)
+			} else if v[0] == '!' {
+				f.Add(fmt.Sprintf("%s[%d]", field, i), fault.Quote(v), "want values to match; for all others the condition request.headers[%q] != %q", strings.ToLower(name), strings.TrimSpace(v[1:]))
 			}
 			h.values = append(h.values, v)
 		}

@@ -113,6 +113,12 @@ func TestNewErrors(t *testing.T) {
 		{"name too long", func(c *policy.Config) { c.Name = strings.Repeat("a", 65) }},
 		{"name begins with a dash", func(c *policy.Config) { c.Name = "-a" }},
 		{"methods", func(c *policy.Config) { c.Match.Methods = []string{"GET", "", "PO ST"} }},
+		{"methods that no request has", func(c *policy.Config) {
+			c.Match.Methods = []string{"!GET", "*", "GTE", "optoins", "P*", "PURGE", "FETCH", "propfind"}
+		}},
+		{"headers with an exclamation mark", func(c *policy.Config) {
+			c.Match.Headers = map[string][]string{"X-Plan": {"!free", "!", "free"}}
+		}},
 		{"hosts", func(c *policy.Config) {
 			c.Match.Hosts = []string{"", "a.example:80", "http://a.example", "*", "*.", "a.*.example", "*.1.2.3.4", "1.2.3.4:80", "a..b", ".a", "[::1", "fe80::1%eth0"}
 		}},

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/floodweir/weir/internal/fault"
 )
 
 // Mapping holds the content of a map, by name.
@@ -71,7 +73,7 @@ func (d *Document) Map(n Node, field string, known []string) (m Mapping, ok bool
 }
 
 func (d *Document) unknown(at Node, field, name string, known []string) {
-	if m := meant(name, known); m != "" {
+	if m := fault.Meant(name, known); m != "" {
 		d.Fail(at, field, "", "unknown field, did you mean %s?", m)
 		return
 	}

@@ -53,6 +53,12 @@ func (d *Document) syntax(err error) {
 		d.FailAt(1, 1, "", "", "want one document, got several: a line of --- begins another")
 	case tabbed(d.data, line):
 		d.FailAt(line, column, "", "a tab", "want spaces: YAML does not indent with tabs")
+	case strings.HasPrefix(text, "unknown anchor "), starred(d.data, line, column):
+		name := strings.TrimSuffix(strings.TrimPrefix(text, "unknown anchor '"), "' referenced")
+		if name == text {
+			name = ""
+		}
+		d.FailAt(line, column, "", "*"+Printable(name), "want a value or the name of an anchor: put a text that begins with * in quotes, such as \"*.example.com\"")
 	case one.ContextMsg == "while parsing a tag":
 		d.FailAt(line, column, "", "a tag", "want a plain value without one: put a text that begins with ! in quotes")
 	default:
@@ -61,6 +67,17 @@ func (d *Document) syntax(err error) {
 		}
 		d.FailAt(line, column, "", "", "want YAML: "+Printable(text))
 	}
+}
+
+// starred reports whether an alias without a name, such as a * alone, is at a position.
+func starred(data []byte, line, column int) bool {
+	for i, text := range strings.Split(string(data), "\n") {
+		if i+1 == line {
+			r := []rune(text)
+			return column >= 1 && (column <= len(r) && r[column-1] == '*' || column >= 2 && column-2 < len(r) && r[column-2] == '*')
+		}
+	}
+	return false
 }
 
 // tabbed reports whether the white space at the beginning of a line contains a tab.

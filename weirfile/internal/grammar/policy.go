@@ -155,7 +155,7 @@ var limits = &Shape{
 	Of: &Shape{
 		Kind: Choice, Def: "limit", Want: `want a limit such as "10/s burst 20" or { rate: 10/s, burst: 20 }`,
 		Any: []*Shape{
-			{Kind: Text, Pattern: `^\s*[0-9][0-9_]*(/|\s)`},
+			{Kind: Text, Pattern: `^\s*[0-9][0-9_]*(\.[0-9]+)?r?(/|\s)`},
 			{Kind: Map, Fields: limitFields},
 		},
 	},
