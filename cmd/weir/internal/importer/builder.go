@@ -31,6 +31,7 @@ type draft struct {
 	where                 []string    // conditions, all of which must be true
 	key                   []string
 	limits                []string
+	block                 bool     // deny all requests, in place of limits; key is only for overrides
 	nginx                 []string // fields of limit_req, in place of limits
 	status                int
 	wait                  string
@@ -40,10 +41,17 @@ type draft struct {
 	notes []note
 }
 
+// An override has a limit, or blocks or unlimited in its place.
 type override struct {
 	key   []string
 	limit string
 }
+
+// The texts in place of the limit of an override.
+const (
+	blocks    = "0"
+	unlimited = "unlimited"
+)
 
 // A note is a comment above a field.
 type note struct{ field, text string }
@@ -275,12 +283,17 @@ func (d *draft) text() string {
 	} else {
 		d.writeNotes(&s, "    ", "match")
 	}
-	d.writeNotes(&s, "    ", "key")
-	fmt.Fprintf(&s, "    key: %s\n", list(d.key))
+	if !d.block || len(d.overrides) > 0 {
+		d.writeNotes(&s, "    ", "key")
+		fmt.Fprintf(&s, "    key: %s\n", list(d.key))
+	}
 	d.writeNotes(&s, "    ", "limits")
-	if d.nginx != nil {
+	switch {
+	case d.block:
+		s.WriteString("    block: true\n")
+	case d.nginx != nil:
 		fmt.Fprintf(&s, "    nginx: { %s }\n", strings.Join(d.nginx, ", "))
-	} else {
+	default:
 		fmt.Fprintf(&s, "    limits: %s\n", list(d.limits))
 	}
 	d.writeNotes(&s, "    ", "on_denied")
@@ -302,7 +315,11 @@ func (d *draft) text() string {
 		d.writeNotes(&s, "    ", "overrides")
 		s.WriteString("    overrides:\n")
 		for _, o := range d.overrides {
-			fmt.Fprintf(&s, "      - { key: %s, limits: %s }\n", list(o.key), list([]string{o.limit}))
+			limit := o.limit
+			if limit != blocks && limit != unlimited {
+				limit = list([]string{limit})
+			}
+			fmt.Fprintf(&s, "      - { key: %s, limits: %s }\n", list(o.key), limit)
 		}
 	}
 	return s.String()

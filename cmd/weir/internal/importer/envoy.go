@@ -76,7 +76,7 @@ func (e *envoy) level(ds []*ratelimit.Descriptor, above criteria) {
 // override.
 func plainLimit(d *ratelimit.Descriptor) bool {
 	l := d.Limit
-	return l != nil && !l.Unlimited && !l.Blocks() && !l.Quota && len(l.Replaces) == 0 && !d.ShareThreshold && !strings.Contains(d.Key, "*")
+	return l != nil && !l.Quota && len(l.Replaces) == 0 && !d.ShareThreshold && !strings.Contains(d.Key, "*")
 }
 
 // overrides returns the descriptors beside d, which has no value, that only change the
@@ -84,7 +84,7 @@ func plainLimit(d *ratelimit.Descriptor) bool {
 // an override: the policy then excludes that value, and so it excludes its overrides too.
 func overrides(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor) []*ratelimit.Descriptor {
 	a := attributeOf(d.Key)
-	if d.Value != "" || !plainLimit(d) || a.key == "" {
+	if d.Value != "" || !plainLimit(d) || d.Limit.Unlimited || d.Limit.Blocks() || a.key == "" {
 		return nil
 	}
 	var exact, wild []*ratelimit.Descriptor
@@ -92,7 +92,7 @@ func overrides(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor) []*ratelimit
 		if o.Key != d.Key || o.Value == "" {
 			continue
 		}
-		is := plainLimit(o) && o.Limit.Shadow == d.Limit.Shadow && a.is(o.Value) != ""
+		is := plainLimit(o) && (o.Limit.Shadow == d.Limit.Shadow || o.Limit.Unlimited) && a.is(o.Value) != ""
 		switch pattern := strings.Contains(o.Value, "*"); {
 		case pattern && (!is || !a.wild):
 			return nil
@@ -197,14 +197,14 @@ func (e *envoy) limit(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor, w cri
 	case w.why != "":
 		e.list(e.place(d), what, "%s", w.why)
 		return
-	case l.Blocks():
-		e.list(e.place(d), what, "it denies every request: reject these requests in a proxy in front")
-		return
 	case l.Quota:
 		e.list(e.place(d), what, "quota_mode denies only if every other quota denies too, and each policy decides alone")
 		return
 	}
-	p := draft{at: e.place(d), from: what, name: w.name, where: w.where, key: w.key, limits: []string{l.Limit.String()}}
+	p := draft{at: e.place(d), from: what, name: w.name, where: w.where, key: w.key, block: l.Blocks()}
+	if !l.Blocks() {
+		p.limits = []string{l.Limit.String()}
+	}
 	if len(p.where) == 0 {
 		p.where = nil
 	}
@@ -226,7 +226,7 @@ func (e *envoy) limit(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor, w cri
 	for _, o := range overrides {
 		values := slices.Repeat([]string{"*"}, len(w.key))
 		values[len(values)-1] = o.Value
-		p.overrides = append(p.overrides, override{values, o.Limit.Limit.String()})
+		p.overrides = append(p.overrides, override{values, overrideLimit(o.Limit)})
 	}
 	e.add(p)
 	for _, name := range l.Replaces {
@@ -237,6 +237,17 @@ func (e *envoy) limit(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor, w cri
 			e.list(e.place(d), fmt.Sprintf("replaces %s of %s", name, what), "a request that matches both limits is charged by both")
 		}
 	}
+}
+
+// overrideLimit returns the limit of an override.
+func overrideLimit(l *ratelimit.Limit) string {
+	switch {
+	case l.Unlimited:
+		return unlimited
+	case l.Blocks():
+		return blocks
+	}
+	return l.Limit.String()
 }
 
 func describe(l *ratelimit.Limit) string {

@@ -29,7 +29,7 @@ func TestEnvoyAgrees(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	values := []string{"", "red", "reddish", "blue", "r*", "re*", "*e", "*"}
 	asked := []string{"red", "reddish", "blue", "green", "rose", "x"}
-	limited := 0
+	limited, blocked := 0, 0
 	for n := range 200 {
 		var conf strings.Builder
 		conf.WriteString("domain: d\ndescriptors:\n")
@@ -45,8 +45,10 @@ func TestEnvoyAgrees(t *testing.T) {
 				if r.IntN(4) == 0 {
 					fmt.Fprintf(&conf, "%s  shadow_mode: true\n", indent)
 				}
-				switch r.IntN(6) {
+				switch r.IntN(7) {
 				case 0: // none
+				case 2:
+					fmt.Fprintf(&conf, "%s  rate_limit: { unit: minute, requests_per_unit: 0 }\n", indent)
 				case 1:
 					fmt.Fprintf(&conf, "%s  rate_limit: { unlimited: true }\n", indent)
 				default:
@@ -82,8 +84,11 @@ func TestEnvoyAgrees(t *testing.T) {
 					entries = append(entries, ratelimit.Entry{Key: "shape", Value: shape})
 					headers["Shape"] = shape
 				}
-				if m, ok := c.Domain("d").Match(entries); ok && m.Limit != nil && !m.Limit.Unlimited && !m.Limit.Blocks() {
-					want = m.Limit.Limit.String()
+				if m, ok := c.Domain("d").Match(entries); ok && m.Limit != nil && !m.Limit.Unlimited {
+					if want = m.Limit.Limit.String(); m.Limit.Blocks() {
+						want = "blocked"
+						blocked++
+					}
 				}
 				// Limits of shorter descriptors apply too. They have another unit, and are not
 				// compared.
@@ -103,9 +108,9 @@ func TestEnvoyAgrees(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d requests under a limit", limited)
-	if limited < 1000 {
-		t.Errorf("%d requests under a limit: the test has lost its point", limited)
+	t.Logf("%d requests under a limit, %d of them blocked", limited, blocked)
+	if limited < 1000 || blocked < 100 {
+		t.Errorf("%d requests under a limit, %d blocked: the test has lost its point", limited, blocked)
 	}
 }
 
@@ -124,9 +129,16 @@ func TestEnvoyAttributes(t *testing.T) {
 		{"{ key: user_id, value: 'it''s \"\\7\"' }", `where: 'request.headers["user-id"] == "it''s \"\\7\""'`},
 		{"{ key: x, value: 'a.*', share_threshold: true }", `key: ["const:all"]`},
 		{"{ key: x, value: 'a.*' }", `where: 'request.headers["x"].matches("^a\\..*$")'`},
+		{"{ key: x, value: 'a.*', rate_limit: { unit: second, requests_per_unit: 0 } }", "    block: true"},
+		{"{ key: x, value: a, shadow_mode: true, rate_limit: { unit: day, requests_per_unit: 0 } }", "    block: true\n    mode: shadow"},
+		{"{ key: x, value: a, rate_limit: { unlimited: true } }\n  - { key: x }", "- { key: [a], limits: unlimited }"},
+		{"{ key: x, value: a, rate_limit: { unit: day, requests_per_unit: 0 } }\n  - { key: x }", "- { key: [a], limits: 0 }"},
 	} {
-		limit := "rate_limit: { unit: second, requests_per_unit: 1 } }"
-		r, err := importer.Envoy(write(t, "d.yaml", "domain: d\ndescriptors:\n  - "+strings.TrimSuffix(test.descriptor, "}")+", "+limit+"\n"))
+		limit := ", rate_limit: { unit: second, requests_per_unit: 1 } }"
+		if strings.HasSuffix(test.descriptor, "} }") {
+			limit = "}"
+		}
+		r, err := importer.Envoy(write(t, "d.yaml", "domain: d\ndescriptors:\n  - "+strings.TrimSuffix(test.descriptor, "}")+limit+"\n"))
 		if err != nil {
 			t.Errorf("%s: %v", test.descriptor, err)
 			continue
@@ -144,7 +156,6 @@ func TestEnvoyListed(t *testing.T) {
 		{"{ key: remote_address, value: laptop, rate_limit: { unit: second, requests_per_unit: 1 } }", `d-remote_address-laptop: 1/s fixed_window anchor epoch: "laptop" is not a valid value of remote_address`},
 		{"{ key: remote_address, value: '10.*', rate_limit: { unit: second, requests_per_unit: 1 } }", "d-remote_address-10.*: 1/s fixed_window anchor epoch: remote_address cannot be compared with a pattern"},
 		{"{ key: 'a*', rate_limit: { unit: second, requests_per_unit: 1 } }", `d-a*: 1/s fixed_window anchor epoch: no attribute of a request has the name "a*"`},
-		{"{ key: x, rate_limit: { unit: second, requests_per_unit: 0 } }", "d-x: requests_per_unit 0: it denies every request"},
 		{"{ key: x, quota_mode: true, rate_limit: { unit: second, requests_per_unit: 1 } }", "d-x: 1/s fixed_window anchor epoch: quota_mode denies only if"},
 		{"{ key: x, rate_limit: { unit: second, requests_per_unit: 1, replaces: [{ name: y }] } }", "replaces y of d-x: 1/s fixed_window anchor epoch: a request that matches both limits"},
 	} {

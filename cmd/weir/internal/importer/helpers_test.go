@@ -103,11 +103,15 @@ func (r request) ClientIP() netip.Addr {
 	return a
 }
 
-// limitsOf returns the limits that apply to a request, each as "policy: limit".
+// limitsOf returns the limits that apply to a request, each as "policy: limit", with the limit
+// "blocked" for a policy that blocks it.
 func limitsOf(set *policy.Set, r request) (all []string) {
 	var q policy.Matches
 	set.Match(&q, r)
 	for _, a := range q.Charges {
+		if a.Blocked {
+			all = append(all, a.Policy.Name()+": blocked")
+		}
 		for _, one := range q.Requests[a.From:a.To] {
 			all = append(all, a.Policy.Name()+": "+one.Limit.String())
 		}

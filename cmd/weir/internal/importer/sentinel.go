@@ -119,8 +119,6 @@ func (s *sentinel) flow(r *rule, d *draft, resource string) (why string) {
 		return "want a grade of 0 (threads) or 1 (QPS)"
 	case count.Sign() < 0:
 		return "Sentinel ignores a rule with a count below 0"
-	case count.Sign() == 0:
-		return noBlock
 	}
 	s.resource(d, resource)
 	if app != "default" && app != "" {
@@ -132,8 +130,14 @@ func (s *sentinel) flow(r *rule, d *draft, resource string) (why string) {
 		return s.param(r, d, count, grade)
 	}
 	d.key = append(d.key, "const:all")
-	if grade == 0 {
-		return threads(d, count)
+	switch {
+	case r.denies(count, grade):
+		d.block = true
+		whole(d, count)
+		return ""
+	case grade == 0:
+		threads(d, count)
+		return ""
 	}
 	return s.qps(r, d, count)
 }
@@ -190,16 +194,20 @@ func (s *sentinel) cluster(r *rule, d *draft) {
 	d.differs("limits", "the count is that of the whole cluster (thresholdType 1): it needs a store that all processes share. There is no token server; on_store_error is the degraded mode.")
 }
 
+// denies reports whether a flow rule denies every request: its count is less than one request,
+// and it is no queue, which spaces requests by more than a period.
+func (r *rule) denies(count *big.Rat, grade int64) bool {
+	queue := grade == 1 && r.number("controlBehavior", 0) >= 2
+	return count.Sign() == 0 || count.Cmp(big.NewRat(1, 1)) < 0 && !queue
+}
+
 // whole returns a count rounded down to an integer, with a note if that matters.
-func whole(d *draft, count *big.Rat) (int64, string) {
+func whole(d *draft, count *big.Rat) int64 {
 	n := new(big.Int).Quo(count.Num(), count.Denom())
-	if n.Sign() == 0 {
-		return 0, fmt.Sprintf("a count of %s is less than one request, so Sentinel denies all", decimal(count))
-	}
 	if !count.IsInt() {
 		d.notes = append(d.notes, note{"limits", fmt.Sprintf("a count of %s admits %s, as Sentinel counts whole requests.", decimal(count), n)})
 	}
-	return n.Int64(), ""
+	return n.Int64()
 }
 
 func decimal(r *big.Rat) string {
@@ -207,13 +215,9 @@ func decimal(r *big.Rat) string {
 	return strings.TrimSuffix(s, ".")
 }
 
-func threads(d *draft, count *big.Rat) string {
-	n, why := whole(d, count)
-	if why == "" {
-		d.limits = []string{fmt.Sprintf("%d concurrency", n)}
-		d.differs("limits", "this counts concurrent requests, not threads. A slot that is not renewed is free after a minute.")
-	}
-	return why
+func threads(d *draft, count *big.Rat) {
+	d.limits = []string{fmt.Sprintf("%d concurrency", whole(d, count))}
+	d.differs("limits", "this counts concurrent requests, not threads. A slot that is not renewed is free after a minute.")
 }
 
 // qps sets a limit of requests per second.
@@ -222,17 +226,14 @@ func (s *sentinel) qps(r *rule, d *draft, count *big.Rat) string {
 	queue, warmup := r.number("maxQueueingTimeMs", 500), r.number("warmUpPeriodSec", 10)
 	switch behavior := r.number("controlBehavior", 0); behavior {
 	case 0:
-		n, why := whole(d, count)
-		if why == "" {
-			d.limits = []string{fmt.Sprintf("%d/%s sliding_window segments 2", n, r.period())}
-			d.notes = append(d.notes, note{"limits", "as Sentinel counts: in two halves of the period."})
-		}
-		return why
+		d.limits = []string{fmt.Sprintf("%d/%s sliding_window segments 2", whole(d, count), r.period())}
+		d.notes = append(d.notes, note{"limits", "as Sentinel counts: in two halves of the period."})
+		return ""
 	case 1, 3:
-		n, why := whole(d, count)
+		n := whole(d, count)
 		switch {
-		case why != "":
-			return why
+		case n == 0:
+			return fmt.Sprintf("a queue with a warm-up and a count of %s, and Weir warms up whole rates", decimal(count))
 		case r.period() != "s":
 			return fmt.Sprintf("a warm-up with a statIntervalInMs of %d, and Weir warms up rates per second", r.interval)
 		case warmup < 1 || warmup > math.MaxInt32:
@@ -300,13 +301,12 @@ func (s *sentinel) param(r *rule, d *draft, count *big.Rat, grade int64) string 
 	}
 	d.key = append(d.key, "header:X-Param-"+name)
 	d.differs("key", `parameter %s of a call is not part of a request; here it is the header X-Param-%s. A program can request {"policy": NAME, "key": [VALUE]} from the HTTP API instead.`, name, name)
-	n, why := whole(d, count)
-	if why != "" {
-		return why
-	}
+	why := ""
 	limit := func(n int64) string {
 		one := draft{}
 		switch {
+		case n == 0:
+			return blocks
 		case grade == 0:
 			return fmt.Sprintf("%d concurrency", n)
 		case behavior == 2:
@@ -319,10 +319,13 @@ func (s *sentinel) param(r *rule, d *draft, count *big.Rat, grade int64) string 
 		}
 		return text
 	}
-	d.limits = []string{limit(n)}
+	n := whole(d, count)
+	d.limits, d.block = []string{limit(n)}, n == 0
 	switch {
 	case why != "":
 		return why
+	case d.block:
+		d.differs("limits", "requests without the parameter are blocked too.")
 	case grade == 1 && behavior == 0:
 		d.notes = append(d.notes, note{"limits", "as Sentinel refills: all tokens at the end of a period."})
 	case grade == 1 && behavior != 2:
@@ -338,15 +341,11 @@ func (s *sentinel) param(r *rule, d *draft, count *big.Rat, grade int64) string 
 	}
 	for _, i := range items {
 		n, err := i.Count.Int64()
-		if err == nil && n == 0 {
-			s.list(r.place, fmt.Sprintf("object %q, count 0 of %s", short(i.Object), r), "%s", noBlock)
+		if err != nil || n < 0 || strings.Contains(i.Object, "*") || i.Object == "" {
+			s.list(r.place, fmt.Sprintf("object %q, count %s of %s", short(i.Object), i.Count, r), "want a value without *, and a whole count from 0 on")
 			continue
 		}
-		if err != nil || n < 1 || strings.Contains(i.Object, "*") || i.Object == "" {
-			s.list(r.place, fmt.Sprintf("object %q, count %s of %s", short(i.Object), i.Count, r), "want a value without *, and a whole count from 1 on")
-			continue
-		}
-		if _, err := weir.ParseLimit(limit(n)); err != nil {
+		if _, err := weir.ParseLimit(limit(n)); err != nil && n > 0 {
 			s.list(r.place, fmt.Sprintf("object %q, count %s of %s", short(i.Object), i.Count, r), "%v", err)
 			continue
 		}

@@ -89,6 +89,9 @@ func (s *sentinel) fromGo(r *rule) (why string) {
 		r.set("grade", 0)
 		r.rename("threshold", "count")
 		r.drop("metricType")
+		if r.has("count") && r.count().Sign() == 0 {
+			return "sentinel-golang ignores an isolation rule with a threshold of 0"
+		}
 	default:
 		return r.flowFromGo()
 	}

@@ -13,7 +13,6 @@ import (
 // Reasons for rules that a policy file cannot express. A rule that becomes possible is
 // converted where its reason is used.
 const (
-	noBlock      = "it denies every request, and a policy has no limit of 0: reject these requests in a proxy in front"
 	noErrorCount = "it opens after a number of errors within statIntervalMs; a breaker in functions.rules opens after a number of errors among the last calls (failures, of), or a percentage within a period (rate)"
 	noMemory     = "its threshold depends on the memory in use (tokenCalculateStrategy 2), and a limit is constant"
 	noAuthority  = "an authority rule has no limit: allow or reject callers in a proxy in front"
@@ -128,27 +127,26 @@ func (s *sentinel) system(r *rule) {
 			continue
 		}
 		count := r.rational(field, new(big.Rat))
-		n, why := int64(0), ""
-		switch {
-		case count.Sign() < 0:
+		if count.Sign() < 0 {
 			continue
-		case count.Sign() == 0:
-			why = noBlock
-		default:
-			n, why = whole(&d, count)
 		}
+		d.from += fmt.Sprintf(", %s %s", field, r.fields[field])
+		if field == "maxThread" && r.source == "" {
+			count = new(big.Rat).Add(count, big.NewRat(1, 1))
+			d.notes = append(d.notes, note{"limits", "Sentinel admits a request while maxThread others run, so one more than maxThread can run."})
+		}
+		n := whole(&d, count)
 		switch {
-		case why != "":
-			s.list(r.place, fmt.Sprintf("%s %s", field, r.fields[field]), "%s", why)
+		case n == 0:
+			d.block = true
 		case field == "qps":
 			d.limits = append(d.limits, fmt.Sprintf("%d/s sliding_window segments 2", n))
 		default:
 			d.limits = append(d.limits, fmt.Sprintf("%d concurrency", n))
 			d.differs("limits", "this counts concurrent requests, not threads. A slot that is not renewed is free after a minute.")
 		}
-		d.from += fmt.Sprintf(", %s %s", field, r.fields[field])
 	}
-	if d.limits != nil {
+	if d.limits != nil || d.block {
 		d.differs("match", "Sentinel limits inbound entries; this limits all requests.")
 		s.add(d)
 	}

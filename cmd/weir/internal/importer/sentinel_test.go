@@ -76,7 +76,7 @@ func TestSentinelListed(t *testing.T) {
 		`"resource": "/x", "count": 1e300`:                                               `count is 1e300, want a number below 10^15`,
 		`"resource": "/x", "count": 1e-300`:                                              `count is 1e-300, want a number below 10^15`,
 		`"resource": "/x", "count": -1`:                                                  "ignores a rule with a count below 0",
-		`"resource": "/x", "count": 0.4`:                                                 "a count of 0.4 is less than one request",
+		`"resource": "/x", "count": 0.4, "controlBehavior": 3`:                           "a queue with a warm-up and a count of 0.4",
 		`"resource": "/x", "count": 5, "grade": 7`:                                       "want a grade of 0 (threads) or 1 (QPS)",
 		`"resource": "/x", "count": 5, "grade": "1"`:                                     `grade is "1", want a whole number`,
 		`"resource": "/x", "count": 5, "controlBehavior": 9`:                             "want a controlBehavior of 0, 1, 2 or 3",
@@ -88,26 +88,23 @@ func TestSentinelListed(t *testing.T) {
 		`"resource": "/x", "count": 900000000000000`:                                     "not a valid policy",
 		`"count": 5`:                "ignores a rule without a resource",
 		`"resource": 7, "count": 5`: "resource is 7, want a text",
-		`"resource": "/x", "count": 5, "paramIdx": 0, "controlBehavior": 1`:           "want a controlBehavior of 0 or 2 with a parameter",
-		`"resource": "/x", "count": 0`:                                                "denies every request",
-		`"resource": "/x", "count": 0, "paramIdx": 0`:                                 "denies every request",
-		`"resource": "/x", "limitApp": "a,b", "strategy": 1`:                          "an authority rule",
-		`"resource": "/x", "count": 5, "grade": 2, "timeWindow": 1`:                   "a number of errors within statIntervalMs",
-		`"resource": "/x", "count": 5, "grade": 1, "timeWindow": 1`:                   "want a ratio above 0 and up to 1, got 5",
-		`"resource": "/x", "count": 0.5, "grade": 3, "timeWindow": 1`:                 "want a grade of 0 (slow calls), 1 (ratio of errors) or 2",
-		`"resource": "/x", "count": 0.5, "grade": 0, "timeWindow": 1`:                 "want a count of whole milliseconds",
-		`"resource": "/x", "count": 0.5, "grade": 1, "timeWindow": 4000`:              "not a valid rule: \"4000000ms\": want a time such as 30s",
-		`"count": 0.5, "grade": 1, "timeWindow": 1`:                                   "ignores a rule without a resource",
-		`"highestSystemLoad": 3`:                                                      "it limits by the load of the machine",
-		`"highestCpuUsage": 0.8, "qps": -1`:                                           "it limits by the CPU usage of the machine",
-		`"avgRt": "x"`:                                                                `avgRt is "x", want a number`,
-		`"qps": 0`:                                                                    "denies every request",
-		`"resource": "/x", "threshold": 0`:                                            "denies every request",
-		`"resource": "/x", "threshold": 1, "tokenCalculateStrategy": 2`:               "depends on the memory in use",
-		`"resource": "/x", "threshold": 1, "tokenCalculateStrategy": 3`:               "want a tokenCalculateStrategy from 0 to 2",
-		`"resource": "/x", "threshold": 1, "relationStrategy": 1, "refResource": "y"`: "it limits when y is busy",
-		`"resource": "/x", "threshold": 9, "tokenCalculateStrategy": 1, "warmUpPeriodSec": 5, "warmUpColdFactor": 5`:    "a warmUpColdFactor of 5",
-		`"resource": "/x", "threshold": 9, "tokenCalculateStrategy": 1, "warmUpPeriodSec": 5, "statIntervalInMs": 2000`: "a warm-up with a statIntervalInMs of 2000",
+		`"resource": "/x", "count": 5, "paramIdx": 0, "controlBehavior": 1`:                                               "want a controlBehavior of 0 or 2 with a parameter",
+		`"resource": "/x", "limitApp": "a,b", "strategy": 1`:                                                              "an authority rule",
+		`"resource": "/x", "count": 5, "grade": 2, "timeWindow": 1`:                                                       "a number of errors within statIntervalMs",
+		`"resource": "/x", "count": 5, "grade": 1, "timeWindow": 1`:                                                       "want a ratio above 0 and up to 1, got 5",
+		`"resource": "/x", "count": 0.5, "grade": 3, "timeWindow": 1`:                                                     "want a grade of 0 (slow calls), 1 (ratio of errors) or 2",
+		`"resource": "/x", "count": 0.5, "grade": 0, "timeWindow": 1`:                                                     "want a count of whole milliseconds",
+		`"resource": "/x", "count": 0.5, "grade": 1, "timeWindow": 4000`:                                                  "not a valid rule: \"4000000ms\": want a time such as 30s",
+		`"count": 0.5, "grade": 1, "timeWindow": 1`:                                                                       "ignores a rule without a resource",
+		`"highestSystemLoad": 3`:                                                                                          "it limits by the load of the machine",
+		`"highestCpuUsage": 0.8, "qps": -1`:                                                                               "it limits by the CPU usage of the machine",
+		`"avgRt": "x"`:                                                                                                    `avgRt is "x", want a number`,
+		`"resource": "/x", "threshold": 0, "metricType": 0`:                                                               "ignores an isolation rule with a threshold of 0",
+		`"resource": "/x", "threshold": 1, "tokenCalculateStrategy": 2`:                                                   "depends on the memory in use",
+		`"resource": "/x", "threshold": 1, "tokenCalculateStrategy": 3`:                                                   "want a tokenCalculateStrategy from 0 to 2",
+		`"resource": "/x", "threshold": 1, "relationStrategy": 1, "refResource": "y"`:                                     "it limits when y is busy",
+		`"resource": "/x", "threshold": 9, "tokenCalculateStrategy": 1, "warmUpPeriodSec": 5, "warmUpColdFactor": 5`:      "a warmUpColdFactor of 5",
+		`"resource": "/x", "threshold": 9, "tokenCalculateStrategy": 1, "warmUpPeriodSec": 5, "statIntervalInMs": 2000`:   "a warm-up with a statIntervalInMs of 2000",
 		`"metricType": 9, "triggerCount": 1`:                                                                              "want a metricType from 0 to 4",
 		`"metricType": 4, "triggerCount": 80, "strategy": -1`:                                                             "it limits by the CPU usage of the machine",
 		`"resource": "/x", "threshold": 5, "paramKey": "k", "specificItems": 7`:                                           "specificItems is 7, want a list",
@@ -153,7 +150,7 @@ func TestSentinelProtection(t *testing.T) {
 		`"resource": "GET:http://a/b", "grade": 0, "count": 200, "timeWindow": 10, "slowRatioThreshold": 0.105, "minRequestAmount": 10, "statIntervalMs": 20000`: "breaker: { rate: 11, of: 10, period: 20000ms, slow: 201ms, cooldown: 10000ms }",
 		`"resource": "a", "count": 20.0, "grade": 0, "passCount": 0, "timeWindow": 10`:                                                                           "breaker: { rate: 100, of: 5, period: 1000ms, slow: 21ms, cooldown: 10000ms }",
 		`"highestSystemLoad": -1, "qps": 100, "avgRt": -1, "maxThread": 10`:                                                                                      `key: ["const:all"]`,
-		`"qps": 100.0, "maxThread": 10`: `limits: ["100/s sliding_window segments 2", "10 concurrency"]`,
+		`"qps": 100.0, "maxThread": 10`: `limits: ["100/s sliding_window segments 2", "11 concurrency"]`,
 		`"resource": "a", "strategy": 1, "retryTimeoutMs": 20, "minRequestAmount": 20, "statIntervalMs": 2000, "threshold": 0.2, "probeNum": 3`: "breaker: { rate: 20, of: 20, period: 2000ms, cooldown: 20ms, trials: 3 }",
 		`"resource": "a", "strategy": 0, "retryTimeoutMs": 10, "maxAllowedRtMs": 100, "threshold": 0.1, "statIntervalMs": 1000`:                 "breaker: { rate: 10, of: 1, period: 1000ms, slow: 101ms, cooldown: 10ms }",
 		`"metricType": 3, "triggerCount": 8, "strategy": -1`:                                                                                    `limits: ["8/s sliding_window segments 2"]`,
@@ -219,5 +216,28 @@ func TestManyRules(t *testing.T) {
 		if !strings.Contains(i.Why, "not valid with the policies before it: ") {
 			t.Errorf("listed %v, want the reason", i)
 		}
+	}
+}
+
+// TestSentinelBlocks checks that a count below one request becomes a policy that blocks.
+func TestSentinelBlocks(t *testing.T) {
+	const block = "    block: true"
+	for fields, want := range map[string]string{
+		`"resource": "/x", "count": 0`:                                                                      "      paths: [\"/x\"]\n    block: true",
+		`"resource": "/x", "count": 0, "grade": 0`:                                                          block,
+		`"resource": "/x", "count": 0.4`:                                                                    "a count of 0.4 admits 0, as Sentinel counts whole requests.\n    block: true",
+		`"resource": "/x", "count": 0, "controlBehavior": 2`:                                                block,
+		`"resource": "/x", "count": 0.4, "controlBehavior": 2`:                                              `limits: ["2/5s leaky_bucket"]`,
+		`"resource": "/x", "count": 0, "paramIdx": 0`:                                                       block,
+		`"resource": "/x", "count": 0, "paramIdx": 0, "paramFlowItemList": [{"object": "vip", "count": 5}]`: "block: true\n    overrides:\n      - { key: [vip], limits: [\"5/s interval\"] }",
+		`"resource": "/x", "count": 5, "paramIdx": 0, "paramFlowItemList": [{"object": "bad", "count": 0}]`: "overrides:\n      - { key: [bad], limits: 0 }",
+		`"resource": "/x", "threshold": 0`:                                                                  block,
+		`"resource": "/x", "threshold": 0, "controlBehavior": 1, "maxQueueingTimeMs": 100`:                  block,
+		`"resource": "/x", "paramIndex": 0, "metricType": 1, "threshold": 0`:                                block,
+		`"qps": 0`:                           block,
+		`"maxThread": 0`:                     `limits: ["1 concurrency"]`,
+		`"metricType": 2, "triggerCount": 0`: block,
+	} {
+		expect(t, fields, want)
 	}
 }
