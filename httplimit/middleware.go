@@ -103,8 +103,8 @@ func (m *Middleware) Replace(next *Middleware) {
 
 // Wrap returns a handler that calls next for admitted requests. Next gets the ResponseWriter
 // itself, unless a policy of the request counts by the status or the body of the response. It is
-// then wrapped: Flush, Hijack and ReadFrom work as before, and http.ResponseController reaches the
-// rest. If a policy reads the body, next gets a copy of the request that accepts no encoding.
+// then wrapped, and has those of http.Flusher, http.Hijacker, http.Pusher and http.CloseNotifier that
+// the original has. If a policy reads the body, next gets a copy of the request that accepts no encoding.
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		admitted, held := m.admit(w, r)

@@ -1,10 +1,8 @@
 package httplimit
 
 import (
-	"bufio"
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -61,7 +59,7 @@ func (w *response) wrap(r *http.Request, p *enforce.Admission) (http.ResponseWri
 		r.Header.Del("If-Range")
 		w.encoding = w.Header().Get("Content-Encoding")
 	}
-	return w, r
+	return w.optional(), r
 }
 
 // begin records the status of the response; the first final one counts.
@@ -151,22 +149,13 @@ func (w *response) ReadFrom(src io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{w}, src)
 }
 
-// Flush implements [http.Flusher].
-func (w *response) Flush() { _ = w.FlushError() }
+// WriteString implements [io.StringWriter].
+func (w *response) WriteString(s string) (int, error) { return w.Write([]byte(s)) }
 
-// FlushError implements Flush for an http.ResponseController.
+// FlushError flushes for an http.ResponseController.
 func (w *response) FlushError() error {
 	w.begin(http.StatusOK)
 	return http.NewResponseController(w.ResponseWriter).Flush()
-}
-
-// Hijack implements [http.Hijacker].
-func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
-	if err == nil {
-		w.begin(http.StatusSwitchingProtocols)
-	}
-	return conn, rw, err
 }
 
 // Unwrap returns the server's writer to an http.ResponseController.

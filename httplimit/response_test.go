@@ -140,7 +140,7 @@ func TestWrappedHijack(t *testing.T) {
 		}
 	}
 	srv, _ := listening(t, true, byStatus, func(w http.ResponseWriter, _ *http.Request) {
-		if _, _, err := w.(http.Hijacker).Hijack(); !errors.Is(err, http.ErrNotSupported) {
+		if _, _, err := http.NewResponseController(w).Hijack(); !errors.Is(err, http.ErrNotSupported) {
 			t.Errorf("Hijack over HTTP/2 = %v, want http.ErrNotSupported", err)
 		}
 	})
