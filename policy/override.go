@@ -59,10 +59,16 @@ func (p *Policy) compileOverrides(f *faults) {
 	}
 	p.overrides = make(map[string]int, len(overrides))
 	places := make(map[string]int, len(overrides))
+	valid := map[*weir.Limit]int{}
 	for i, o := range overrides {
-		field := fmt.Sprintf("overrides[%d]", i)
+		field := "overrides[" + strconv.Itoa(i) + "]"
 		checkFixed(f, field+".", o.Limits, o.Block, o.Unlimited)
-		p.compileLimits(f, field+".limits", o.Limits)
+		if n := len(o.Limits); n > 0 && valid[&o.Limits[0]] != n { // overrides of a table share few slices
+			before := len(f.Errs)
+			if p.compileLimits(f, field+".limits", o.Limits); len(f.Errs) == before {
+				valid[&o.Limits[0]] = n
+			}
+		}
 		if len(p.parts) == 0 {
 			continue // the missing key is reported already
 		}

@@ -45,8 +45,15 @@ func New(c Config) (*Policy, error) {
 	}
 	p.config.Limits, p.config.Candidate = named(c.Limits, c.Carry), named(c.Candidate, c.Carry)
 	p.config.Overrides = slices.Clone(p.config.Overrides)
+	once := map[*weir.Limit][]weir.Limit{} // overrides of a table share few slices
 	for i := range p.config.Overrides {
-		p.config.Overrides[i].Limits = named(c.Overrides[i].Limits, c.Carry)
+		if o := &p.config.Overrides[i]; len(o.Limits) > 0 {
+			first := &o.Limits[0]
+			if l, ok := once[first]; !ok || len(l) != len(o.Limits) {
+				once[first] = named(o.Limits, c.Carry)
+			}
+			o.Limits = once[first]
+		}
 	}
 	if len(p.config.Candidate) > 0 {
 		p.candidate = p.newCandidate()

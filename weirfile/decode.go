@@ -16,6 +16,8 @@ type decoder struct {
 	expressions map[string]outcome // by what they are to be and their text
 	compiled    int                // bytes of them
 	notes       []string
+
+	read func(name string) ([]byte, error) // of a table; nil if other files are not read
 }
 
 // A place is a value with its position and the shape that the grammar gives it.

@@ -150,20 +150,23 @@ type Route struct {
 // MaxSize is the maximum size of a file, in bytes.
 const MaxSize = 4 << 20
 
-// Load reads the file at path. It returns the errors of Parse, or an error of package
+// Load reads the file at path and the files that it includes. It returns the errors of Parse, or an error of package
 // os if the file cannot be read.
 func Load(path string) (*File, error) {
-	data, err := read(path)
+	data, err := read(path, MaxSize)
 	if err != nil {
 		return nil, err
 	}
-	return Parse(path, data)
+	return parse(path, data, readTable)
 }
 
 // Parse reads data, the content of the file name. It returns Errors, which wrap
-// weir.ErrInvalid, with every fault in the order of the file.
-func Parse(name string, data []byte) (*File, error) {
-	d := &decoder{Document: strict.Parse(name, data, strict.Config{
+// weir.ErrInvalid, with every fault in the order of the file. It reads no other file: a policy
+// whose overrides are in another one is a fault.
+func Parse(name string, data []byte) (*File, error) { return parse(name, data, nil) }
+
+func parse(name string, data []byte, readTable func(string) ([]byte, error)) (*File, error) {
+	d := &decoder{read: readTable, Document: strict.Parse(name, data, strict.Config{
 		MaxSize: MaxSize, Empty: "want policies, store, gateway or another section, got an empty file",
 	})}
 	f := &File{Name: name}

@@ -29,7 +29,8 @@ type Follower struct {
 	Trouble func(error)
 }
 
-// Run adopts the file, and again whenever its content changes, until ctx is done. If a
+// Run adopts the file, and again whenever its content changes or an included file has another
+// size or time, until ctx is done. If a
 // file cannot be read, is invalid or is refused, the one before stays in use until the
 // next change. It returns the cause of ctx.
 //
@@ -45,11 +46,16 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	var last [sha256.Size]byte
+	var last, named [sha256.Size]byte
+	var includes []string
 	known, trouble := false, ""
 	for {
-		data, err := read(f.Path)
+		data, err := read(f.Path, MaxSize)
 		sum := sha256.Sum256(data)
+		if err == nil && sum != named {
+			named, includes = sum, Includes(f.Path)
+		}
+		sum = withFiles(sum, includes)
 		if err == nil && (!known || sum != last) {
 			known, last = true, sum
 			err = f.adopt(data)
@@ -67,11 +73,23 @@ func (f *Follower) Run(ctx context.Context) error {
 }
 
 func (f *Follower) adopt(data []byte) error {
-	file, err := Parse(f.Path, data)
+	file, err := parse(f.Path, data, readTable)
 	if err != nil {
 		return err
 	}
 	return f.Adopt(file)
+}
+
+// withFiles adds the sizes and times of files to a sum.
+func withFiles(sum [sha256.Size]byte, names []string) [sha256.Size]byte {
+	for _, name := range names {
+		size, at := int64(-1), int64(0)
+		if info, err := os.Stat(name); err == nil {
+			size, at = info.Size(), info.ModTime().UnixNano()
+		}
+		sum = sha256.Sum256(fmt.Appendf(sum[:], "%q %d %d", name, size, at))
+	}
+	return sum
 }
 
 // report calls Trouble if err differs from the last one.
@@ -89,14 +107,16 @@ func (f *Follower) report(err error, last *string) {
 	}
 }
 
+func readTable(path string) ([]byte, error) { return read(path, MaxTable) }
+
 // read reads a file up to one byte more than a valid one has.
-func read(path string) ([]byte, error) {
+func read(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("weirfile: %w", err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
 		return nil, fmt.Errorf("weirfile: %w", err)
 	}

@@ -79,6 +79,7 @@ type policyReader struct {
 	*decoder
 	field  string
 	places map[string]strict.Node // by field of the policy, as "match.paths[0]"
+	from   *table                 // of the overrides; nil if they are in the file
 }
 
 func (r *policyReader) at(field string) string { return strict.Join(r.field, field) }
@@ -103,6 +104,10 @@ func (r *policyReader) report(errs fault.Errors, known Errors) {
 	}
 next:
 	for _, e := range errs {
+		if line, ok := r.from.place(e.Field); ok {
+			r.FailFile(r.from.name, line, 1, r.at(e.Field), e.Value, e.Want)
+			continue
+		}
 		place := r.places[e.Field]
 		if faulty[e.Field] || e.Value == "" && (around[e.Field] || faulty[""]) {
 			continue

@@ -86,11 +86,18 @@ func (e Errors) Err() error {
 	return e
 }
 
-// Sorted returns e, the errors of one file, by position and without duplicates.
+// Sorted returns e by position and without duplicates. The files are in the order of their
+// first errors.
 func (e Errors) Sorted() Errors {
 	e = slices.Clone(e)
+	files := map[string]int{}
+	for _, one := range e {
+		if _, ok := files[one.File]; !ok {
+			files[one.File] = len(files)
+		}
+	}
 	slices.SortStableFunc(e, func(a, b *Error) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		return cmp.Or(cmp.Compare(files[a.File], files[b.File]), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	return slices.CompactFunc(e, func(a, b *Error) bool { return *a == *b })
 }

@@ -120,6 +120,12 @@ func (d *Document) FailAt(line, column int, field, value, want string) {
 	})
 }
 
+// FailFile reports a fault in another file, which this one includes.
+func (d *Document) FailFile(file string, line, column int, field, value, want string) {
+	d.FailAt(line, column, field, value, want)
+	d.errs[len(d.errs)-1].File = file
+}
+
 // Spent reports whether to stop reading: there are enough faults, or too many aliases.
 func (d *Document) Spent() bool { return d.budget <= 0 || len(d.errs) >= enough }
 

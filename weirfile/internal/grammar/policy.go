@@ -39,10 +39,15 @@ var policies = &Shape{Kind: Map, Def: "policy", OneOf: []string{"limits", "nginx
 	{Name: "percent", Doc: "the percentage of keys for which it is enforced; the others are in shadow", Default: 100, Shape: percent},
 	{Name: "candidate", Doc: "limits to try: they decide the same requests in shadow", Examples: []any{[]string{"20/s"}}, Shape: limits},
 	{Name: "carry", Doc: "what a key keeps when its limits change: what it used, or a number of tokens", Default: Carries[0], Shape: &Shape{Kind: Word, Words: Carries}},
-	{Name: "overrides", Doc: "other limits for certain keys", Shape: &Shape{
-		Kind: List, Of: policyOverride, Want: "want a list of overrides such as { key: [203.0.113.7], limits: [1000/s] }",
+	{Name: "overrides", Doc: "other limits for certain keys: a list, or a CSV file with a column for each part of the key, and limits", Shape: &Shape{
+		Kind: Choice, Want: wantOverrides + ", or { file: overrides.csv }",
+		Any: []*Shape{{Kind: List, Of: policyOverride, Want: wantOverrides}, {Kind: Map, Def: "overrides_file", Fields: []Field{
+			{Name: "file", Doc: "a CSV file, relative to this file", Required: true, Examples: []any{"overrides.csv"}, Shape: &Shape{Kind: Text, Want: "want the name of a CSV file"}},
+		}}},
 	}},
 }}
+
+const wantOverrides = "want a list of overrides such as { key: [203.0.113.7], limits: [1000/s] }"
 
 // Carries lists the words for the values of weir.Carry, in its order.
 var Carries = []string{"usage", "proportional", "as_is", "additive", "reset"}

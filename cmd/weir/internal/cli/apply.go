@@ -57,6 +57,9 @@ func (w *app) apply() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if files := weirfile.Includes(args[0]); len(files) > 0 {
+			return &exit{exitUsage, fmt.Errorf("%s includes %s: want overrides in the file itself, only its text is published", args[0], files[0])}
+		}
 		if err := checkLocal(p.local); err != nil {
 			return err
 		}

@@ -65,6 +65,9 @@ func (w *app) readPolicies(name string) (*weirfile.File, string, error) {
 		name = "stdin"
 	}
 	f, err := weirfile.Parse(name, data)
+	if len(weirfile.Includes(name)) > 0 {
+		f, err = weirfile.Load(name)
+	}
 	if err == nil {
 		err = complete(f)
 	}

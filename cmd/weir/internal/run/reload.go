@@ -15,6 +15,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/redisconn"
 	"github.com/floodweir/weir/cmd/weir/internal/rls"
 	"github.com/floodweir/weir/cmd/weir/internal/watch"
+	"github.com/floodweir/weir/weirfile"
 )
 
 // A reloader builds generations and puts them into force: the first one at the start, and
@@ -44,7 +45,7 @@ func (r *reloader) start(ctx context.Context, hangup <-chan os.Signal) error {
 	var changed <-chan struct{}
 	if paths := r.files(); r.config.Watch && len(paths) > 0 {
 		var err error
-		if r.watcher, err = watch.New(watch.Config{Paths: paths, Log: r.log}); err != nil {
+		if r.watcher, err = watch.New(watch.Config{Paths: paths, Includes: r.includes, Log: r.log}); err != nil {
 			return err
 		}
 		changed = r.watcher.Changed()
@@ -91,6 +92,15 @@ func (r *reloader) files() (paths []string) {
 		paths = append(paths, path)
 	}
 	return paths
+}
+
+// includes returns the files that the policy file includes.
+func (r *reloader) includes() []string {
+	path, err := filepath.Abs(r.config.File)
+	if r.config.File == "" || err != nil {
+		return nil
+	}
+	return weirfile.Includes(path)
 }
 
 // reload reads the configuration and puts it into force. If it is invalid, the current

@@ -40,6 +40,10 @@ type Config struct {
 	// its subdirectories.
 	Paths []string
 
+	// Includes, if not nil, returns further files that those of Paths name. It is called at
+	// the start and whenever Paths changed.
+	Includes func() []string
+
 	// Quiet is the time without events before a change is reported, so that a reader does
 	// not see half a file; DefaultQuiet if zero.
 	Quiet time.Duration
@@ -59,6 +63,8 @@ type Watcher struct {
 	done    chan struct{}
 	stop    sync.Once
 	ended   sync.WaitGroup
+	named   [sha256.Size]byte // the sum of c.Paths at the last call of Includes
+	paths   []string          // c.Paths and the files that they include
 	last    [sha256.Size]byte
 }
 
@@ -77,6 +83,7 @@ func New(c Config) (*Watcher, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	w := &Watcher{c: c, changed: make(chan struct{}, 1), done: make(chan struct{})}
+	w.include()
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
 		c.Log.Warn("no file events from the system: polling files", "every", c.Poll.String(), "error", err)
@@ -84,7 +91,7 @@ func New(c Config) (*Watcher, error) {
 		w.notify = notify
 		w.follow()
 	}
-	w.last = w.sum()
+	w.last = sum(w.paths)
 	w.ended.Go(w.run)
 	return w, nil
 }
@@ -128,15 +135,25 @@ func (w *Watcher) run() {
 
 // compare reports a change if the content differs from the last time.
 func (w *Watcher) compare() {
+	w.include()
 	w.follow()
-	sum := w.sum()
-	if sum == w.last {
+	now := sum(w.paths)
+	if now == w.last {
 		return
 	}
-	w.last = sum
+	w.last = now
 	select {
 	case w.changed <- struct{}{}:
 	default:
+	}
+}
+
+// include finds the files to watch.
+func (w *Watcher) include() {
+	if w.c.Includes == nil {
+		w.paths = w.c.Paths
+	} else if now := sum(w.c.Paths); w.paths == nil || now != w.named {
+		w.named, w.paths = now, append(slices.Clone(w.c.Paths), w.c.Includes()...)
 	}
 }
 
@@ -146,7 +163,7 @@ func (w *Watcher) follow() {
 	if w.notify == nil {
 		return
 	}
-	for _, path := range w.c.Paths {
+	for _, path := range w.paths {
 		dirs := []string{filepath.Dir(path)}
 		if real, err := filepath.EvalSymlinks(path); err == nil {
 			dirs = append(dirs, filepath.Dir(real))
@@ -162,10 +179,10 @@ func (w *Watcher) follow() {
 	}
 }
 
-// sum returns a hash of the content of the files.
-func (w *Watcher) sum() (s [sha256.Size]byte) {
+// sum returns a hash of the content of files.
+func sum(paths []string) (s [sha256.Size]byte) {
 	h := sha256.New()
-	for _, path := range w.c.Paths {
+	for _, path := range paths {
 		add(h, path)
 		entries, err := os.ReadDir(path)
 		if err != nil {

@@ -121,6 +121,29 @@ func TestSameContent(t *testing.T) {
 	changes(t, w, "after that")
 }
 
+// TestIncludes watches a file that another one names, also if it is named later.
+func TestIncludes(t *testing.T) {
+	dir := t.TempDir()
+	file, table := filepath.Join(dir, "weir.yaml"), filepath.Join(dir, "tables", "overrides.csv")
+	if err := os.Mkdir(filepath.Dir(table), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, "")
+	w := watching(t, watch.Config{Paths: []string{file}, Poll: time.Hour, Includes: func() []string {
+		text, err := os.ReadFile(file)
+		if err != nil || len(text) == 0 {
+			return nil
+		}
+		return []string{string(text)}
+	}})
+	write(t, file, table)
+	changes(t, w, "a file names another")
+	write(t, table, "a")
+	changes(t, w, "the other file")
+	write(t, table, "b")
+	changes(t, w, "the other file again")
+}
+
 // TestPoll checks that a change without an event is detected: the directory does not
 // exist when the watch begins.
 func TestPoll(t *testing.T) {
