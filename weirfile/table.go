@@ -29,7 +29,7 @@ type table struct {
 	lines []int32 // of each override
 }
 
-// An allowance is what a cell of limits allows.
+// An allowance holds the limits of a cell.
 type allowance struct {
 	limits           []weir.Limit
 	block, unlimited bool

@@ -61,12 +61,15 @@ func (w *app) readPolicies(name string) (*weirfile.File, string, error) {
 	if err != nil {
 		return nil, "", &exit{exitUsage, err}
 	}
-	if name == "-" {
+	var f *weirfile.File
+	switch {
+	case name == "-":
 		name = "stdin"
-	}
-	f, err := weirfile.Parse(name, data)
-	if len(weirfile.Includes(name)) > 0 {
+		f, err = weirfile.Parse(name, data)
+	case len(weirfile.Includes(name)) > 0:
 		f, err = weirfile.Load(name)
+	default:
+		f, err = weirfile.Parse(name, data)
 	}
 	if err == nil {
 		err = complete(f)
