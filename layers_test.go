@@ -98,6 +98,7 @@ var layout = map[string]row{
 	"weirfile/expr":             {layer: 3, third: []string{"cel.dev/cel-go", "cel.dev/expr", "google.golang.org/genproto", "google.golang.org/protobuf"}},
 	"weirfile/strict":           {layer: 3, third: []string{"go.yaml.in/yaml/v4"}}, // YAML and its errors
 	"weirfile/internal/grammar": {layer: 3},                                        // the fields of a file, for its reader and its JSON Schema
+	"weirfile/internal/table":   {layer: 3},                                        // overrides in CSV
 
 	// The interfaces of the program. None imports another; internal/run joins them.
 	"cmd/weir/internal/problem":   {layer: 4}, // an error response that several interfaces send

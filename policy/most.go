@@ -44,8 +44,10 @@ func (s *Set) checkMost() fault.Errors {
 // always reports whether m is enforced for every key.
 func (m *member) always() bool { return m.config.Mode == Enforce && m.config.Percent == 100 }
 
-// plain reports whether m matches by its lists of hosts, paths and methods only.
-func (m *member) plain() bool { return len(m.headers) == 0 && m.config.Match.Where == nil }
+// plain reports whether m matches by its lists of hosts, paths and methods alone.
+func (m *member) plain() bool {
+	return len(m.headers) == 0 && len(m.except) == 0 && m.config.Match.Where == nil
+}
 
 // An example is a request that a policy matches, apart from its headers and condition.
 type example struct{ method, host, path string }

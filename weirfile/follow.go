@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/floodweir/weir/weirfile/internal/table"
 )
 
 // DefaultEvery is the default of Follower.Every.
@@ -107,7 +109,7 @@ func (f *Follower) report(err error, last *string) {
 	}
 }
 
-func readTable(path string) ([]byte, error) { return read(path, MaxTable) }
+func readTable(path string) ([]byte, error) { return read(path, table.MaxSize) }
 
 // read reads a file up to one byte more than a valid one has.
 func read(path string, most int64) ([]byte, error) {

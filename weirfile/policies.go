@@ -79,7 +79,9 @@ type policyReader struct {
 	*decoder
 	field  string
 	places map[string]strict.Node // by field of the policy, as "match.paths[0]"
-	from   *table                 // of the overrides; nil if they are in the file
+
+	tableName  string  // the file of the overrides; "" if they are a list
+	tableLines []int32 // of each override
 }
 
 func (r *policyReader) at(field string) string { return strict.Join(r.field, field) }
@@ -104,8 +106,8 @@ func (r *policyReader) report(errs fault.Errors, known Errors) {
 	}
 next:
 	for _, e := range errs {
-		if line, ok := r.from.place(e.Field); ok {
-			r.FailFile(r.from.name, line, 1, r.at(e.Field), e.Value, e.Want)
+		if line, ok := r.inTable(e.Field); ok {
+			r.FailFile(r.tableName, line, 1, r.at(e.Field), e.Value, e.Want)
 			continue
 		}
 		place := r.places[e.Field]

@@ -70,7 +70,7 @@ func TestTableErrors(t *testing.T) {
 		{"limits twice", "key,limits\nk1,10/s;10/s\n", `overrides.csv:2:1: policies[0].overrides[0].limits[1]: "10/s burst 10": want every limit once`},
 		{"another encoding", "key,limits\n\xff,10/s\n", `overrides.csv:1:1: policies[0].overrides: want text in UTF-8`},
 		{"too many", "key,limits\n" + strings.Repeat("*,1/s\n", 100_001), `weir.yaml:5:16: policies[0].overrides: 100001 overrides: want at most 100000`},
-		{"too large", "key,limits\n" + strings.Repeat(" ", weirfile.MaxTable), `overrides.csv:1:1: policies[0].overrides: more than`},
+		{"too large", "key,limits\n" + strings.Repeat(" ", 16<<20), `overrides.csv:1:1: policies[0].overrides: more than`},
 	} {
 		path := withTable(t, "header:K", tt.table)
 		_, err := weirfile.Load(path)

@@ -45,7 +45,7 @@ func (r *reloader) start(ctx context.Context, hangup <-chan os.Signal) error {
 	var changed <-chan struct{}
 	if paths := r.files(); r.config.Watch && len(paths) > 0 {
 		var err error
-		if r.watcher, err = watch.New(watch.Config{Paths: paths, Includes: r.includes, Log: r.log}); err != nil {
+		if r.watcher, err = watch.New(watch.Config{Paths: paths, Includes: func() []string { return weirfile.Includes(r.config.File) }, Log: r.log}); err != nil {
 			return err
 		}
 		changed = r.watcher.Changed()
@@ -92,15 +92,6 @@ func (r *reloader) files() (paths []string) {
 		paths = append(paths, path)
 	}
 	return paths
-}
-
-// includes returns the files that the policy file includes.
-func (r *reloader) includes() []string {
-	path, err := filepath.Abs(r.config.File)
-	if r.config.File == "" || err != nil {
-		return nil
-	}
-	return weirfile.Includes(path)
 }
 
 // reload reads the configuration and puts it into force. If it is invalid, the current
