@@ -154,3 +154,10 @@ func (k KeyPart) claim() jwt.Claim {
 	}
 	return jwt.Claim{Name: name, Header: header, Bearer: spelling.IsCredentials(header)}
 }
+
+// ReadClaim returns the value of a part of Source Claim for a request: the text of the claim, or ""
+// for the anonymous part. It does not verify the token.
+func (k KeyPart) ReadClaim(a Attributes) string {
+	c := k.claim()
+	return c.Read(single(a.Header(c.Header)))
+}

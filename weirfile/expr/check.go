@@ -12,6 +12,7 @@ import (
 	"cel.dev/cel-go/common/types"
 
 	"github.com/floodweir/weir/internal/fault"
+	"github.com/floodweir/weir/policy"
 )
 
 // A checker refuses CEL that a request could make slow, or that has no meaning.
@@ -21,6 +22,7 @@ type checker struct {
 	constant bool              // nothing of the request is mentioned
 	names    map[string]string // canonical names of the headers that are mentioned
 	patterns map[string]uint64 // the sizes of compiled patterns
+	claims   map[string]bool   // that are mentioned
 }
 
 func (c *checker) fail(e ast.Expr, want string, args ...any) {
@@ -41,7 +43,7 @@ func (c *checker) check(root ast.NavigableExpr) {
 		switch e.Kind() {
 		case ast.IdentKind:
 			switch name := e.AsIdent(); name {
-			case headers, query, cookies:
+			case headers, query, cookies, claims:
 				c.lookup(e, name)
 				c.constant = false
 			case method, host, path, clientIP:
@@ -79,6 +81,8 @@ func (c *checker) lookup(e ast.NavigableExpr, name string) {
 				if s, ok := args[key].AsLiteral().(types.String); ok {
 					c.name(args[key], name, string(s))
 				}
+			} else if name == claims {
+				c.fail(args[key], `want the name of a claim in quotes, such as claims["sub"]`)
 			}
 			return
 		}
@@ -88,7 +92,11 @@ func (c *checker) lookup(e ast.NavigableExpr, name string) {
 
 // name checks the name of a value.
 func (c *checker) name(e ast.Expr, of, name string) {
-	if of == query {
+	switch of {
+	case query:
+		return
+	case claims:
+		c.claim(e, name)
 		return
 	}
 	switch {
@@ -98,6 +106,19 @@ func (c *checker) name(e ast.Expr, of, name string) {
 		c.fail(e, "want request.host, which knows case and ports")
 	case of == headers:
 		c.names[name] = textproto.CanonicalMIMEHeaderKey(name)
+	}
+}
+
+// claim checks the name of a claim.
+func (c *checker) claim(e ast.Expr, name string) {
+	if _, err := policy.ParseKeyPart("claim:" + name); err != nil {
+		c.fail(e, `want the name of a claim, such as claims["sub"] or claims["sub@X-Jwt-Payload"]`)
+	}
+	if c.claims == nil {
+		c.claims = map[string]bool{}
+	}
+	if c.claims[name] = true; len(c.claims) == maxClaims+1 {
+		c.fail(e, "want at most %d different claims", maxClaims)
 	}
 }
 
@@ -210,7 +231,7 @@ func (estimator) EstimateSize(n cost.AstNode) *cost.SizeEstimate {
 		most = maxPath
 	case clientIP:
 		most = maxIP
-	case headers, query, cookies:
+	case headers, query, cookies, claims:
 		most = MaxValue
 	default:
 		return nil

@@ -44,7 +44,7 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.Variable(method, cel.StringType), cel.Variable(host, cel.StringType), cel.Variable(path, cel.StringType),
 		cel.Variable(headers, byName), cel.Variable(query, byName), cel.Variable(cookies, byName),
-		cel.Variable(clientIP, cel.StringType),
+		cel.Variable(clientIP, cel.StringType), cel.Variable(claims, byName),
 		ext.Strings(), ext.Network(),
 		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateComprehensionNestingLimit(maxNested)),
 		cel.ParserExpressionSizeLimit(MaxText), cel.ParserRecursionLimit(maxDepth), cel.ExpressionNodeLimit(maxNodes),

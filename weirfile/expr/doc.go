@@ -16,6 +16,7 @@
 //	request.headers   values by name, without case: request.headers["x-plan"]
 //	request.query     values by name
 //	request.cookies   values by name
+//	claims            claims of an unverified JSON Web Token, by name
 //	client.ip         text, such as 203.0.113.7; "" for a client without an address
 //
 // A missing header, parameter or cookie is "". The expression "x-plan" in

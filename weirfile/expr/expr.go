@@ -75,6 +75,7 @@ func (p *program) value(a policy.Attributes) (ref.Val, error) {
 	v.a, v.names = a, p.names
 	out, _, err := p.run.Eval(v)
 	v.a, v.names = nil, nil
+	clear(v.read)
 	pool.Put(v)
 	if err != nil {
 		return nil, p.failed(err.Error())

@@ -24,11 +24,13 @@ const (
 	headers   = "request.headers"
 	query     = "request.query"
 	cookies   = "request.cookies"
+	claims    = "claims"
 	clientIP  = "client.ip"
 	maxMethod = 256
 	maxHost   = 256
 	maxPath   = 4096
 	maxIP     = 45
+	maxClaims = 8 // different claims of an expression: each reads the token
 
 	// MaxValue is the maximum length of a header, query parameter or cookie that an
 	// expression reads, in bytes. A path may have half of that. A longer value is an
@@ -41,12 +43,15 @@ type vars struct {
 	a                       policy.Attributes
 	names                   map[string]string // canonical header names, by what the text calls them
 	headers, query, cookies lookup
+	claims                  lookup
+	read                    map[string]ref.Val // claims, by name
 }
 
 // pool avoids an allocation of vars for each evaluation.
 var pool = sync.Pool{New: func() any {
 	v := new(vars)
 	v.headers, v.query, v.cookies = lookup{v, headers}, lookup{v, query}, lookup{v, cookies}
+	v.claims = lookup{v, claims}
 	return v
 }}
 
@@ -68,6 +73,8 @@ func (v *vars) ResolveName(name string) (any, bool) {
 		return &v.query, true
 	case cookies:
 		return &v.cookies, true
+	case claims:
+		return &v.claims, true
 	case clientIP:
 		a := v.a.ClientIP().Unmap().WithZone("")
 		if !a.IsValid() {
@@ -115,6 +122,9 @@ func (l *lookup) Find(key ref.Val) (ref.Val, bool) {
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(key), false
 	}
+	if l.kind == claims {
+		return l.vars.claim(string(name)), true
+	}
 	values := l.values(string(name))
 	if len(values) == 0 {
 		return types.String(""), true
@@ -131,6 +141,19 @@ func (l *lookup) Find(key ref.Val) (ref.Val, bool) {
 	return types.String(value), true
 }
 
+// claim returns the claim with a name, "" if there is none. Loops read it once.
+func (v *vars) claim(name string) ref.Val {
+	value, ok := v.read[name]
+	if !ok {
+		if v.read == nil {
+			v.read = map[string]ref.Val{}
+		}
+		value = text("claims["+fault.Quote(name)+"]", policy.KeyPart{Source: policy.Claim, Name: name}.ReadClaim(v.a), MaxValue)
+		v.read[name] = value
+	}
+	return value
+}
+
 // Get implements traits.Indexer.
 func (l *lookup) Get(key ref.Val) ref.Val {
 	v, _ := l.Find(key)
@@ -142,6 +165,9 @@ func (l *lookup) Contains(key ref.Val) ref.Val {
 	name, ok := key.(types.String)
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(key)
+	}
+	if l.kind == claims {
+		return types.Bool(l.vars.claim(string(name)).Equal(types.String("")) != types.True)
 	}
 	return types.Bool(len(l.values(string(name))) > 0)
 }
