@@ -29,6 +29,7 @@ type draft struct {
 	hosts, paths, methods []string
 	headers               [][2]string // name and value
 	where                 []string    // conditions, all of which must be true
+	except                []exception
 	key                   []string
 	limits                []string
 	block                 bool     // deny all requests, in place of limits; key is only for overrides
@@ -39,6 +40,12 @@ type draft struct {
 	overrides             []override
 
 	notes []note
+}
+
+// An exception is requests to which the policy does not apply.
+type exception struct {
+	field  string // hosts, paths or ips
+	values []string
 }
 
 // An override has a limit, or blocks or unlimited in its place.
@@ -145,6 +152,9 @@ func (d *draft) valid() bool {
 	}
 	for _, o := range d.overrides {
 		texts = append(texts, o.key...)
+	}
+	for _, e := range d.except {
+		texts = append(texts, e.values...)
 	}
 	return !slices.ContainsFunc(texts, func(s string) bool { return !utf8.ValidString(s) })
 }
@@ -282,6 +292,16 @@ func (d *draft) text() string {
 		}
 	} else {
 		d.writeNotes(&s, "    ", "match")
+	}
+	switch len(d.except) {
+	case 0:
+	case 1:
+		fmt.Fprintf(&s, "    except: { %s: %s }\n", d.except[0].field, list(d.except[0].values))
+	default:
+		s.WriteString("    except:\n")
+		for _, e := range d.except {
+			fmt.Fprintf(&s, "      - %s: %s\n", e.field, list(e.values))
+		}
 	}
 	if !d.block || len(d.overrides) > 0 {
 		d.writeNotes(&s, "    ", "key")

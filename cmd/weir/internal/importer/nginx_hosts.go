@@ -76,22 +76,34 @@ func (n *nginx) hosts(s *nginxconf.Server, d *draft) cond {
 
 // otherHosts returns the condition for all hosts that other servers do not name.
 func (n *nginx) otherHosts(s *nginxconf.Server, d *draft) cond {
-	var but []string
+	var but, patterns []string
+	listed := true
 	for _, o := range n.http.Servers {
 		for _, name := range o.Names {
-			text, _, ok := hostCondition(name)
+			text, plain, ok := hostCondition(name)
 			if !ok {
 				d.differs("match", "the hosts of server_name %s (%s) are limited too: RE2 does not support the regular expression.", short(name), of(o.Directive))
 			}
 			if o != s && text != "" && !slices.Contains(s.Names, name) && !slices.Contains(but, text) {
 				but = append(but, text)
+				switch {
+				case plain != "":
+					patterns = append(patterns, plain)
+				case strings.HasPrefix(name, "."):
+					patterns = append(patterns, name[1:], "*"+name)
+				default:
+					listed = false
+				}
 			}
 		}
+	}
+	if !listed {
+		patterns = nil
 	}
 	if but == nil {
 		return cond{always: true}
 	}
-	return cond{text: not(but)}
+	return cond{text: not(but), but: patterns}
 }
 
 // taken returns conditions for the hosts that match a name with a wildcard but belong to

@@ -82,8 +82,7 @@ func (k *keyMaker) variable(name string) (why string) {
 	case name == "uri" || name == "request_uri" || name == "document_uri" || name == "args" || name == "query_string" || name == "request":
 		return "a client can spell it in many ways, so it cannot be a key: list the paths in match.paths and use the key part path"
 	default:
-		if condition, ok := exemptions(k.block, name); ok {
-			k.where = append(k.where, condition)
+		if k.exemptions(k.block, name) {
 			k.part("client.ip/128")
 			break
 		}

@@ -9,25 +9,24 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/nginxconf"
 )
 
-// exemptions returns the condition for the requests whose key is not empty, for a variable
-// that a map sets to the client address or to nothing by a geo block. That is how nginx
-// exempts networks from a limit.
-func exemptions(block []*nginxconf.Directive, name string) (condition string, ok bool) {
+// exemptions sets the requests whose key is not empty, for a variable that a map sets to the
+// client address or to nothing by a geo block. That is how nginx exempts networks from a limit.
+func (d *draft) exemptions(block []*nginxconf.Directive, name string) (ok bool) {
 	var source string
 	limited := map[string]bool{} // by the value of geo
-	for _, d := range block {
-		if d.Name == "map" && len(d.Args) == 2 && d.Args[1] == "$"+name {
-			source = strings.TrimPrefix(d.Args[0], "$")
-			for _, c := range d.Block {
+	for _, m := range block {
+		if m.Name == "map" && len(m.Args) == 2 && m.Args[1] == "$"+name {
+			source = strings.TrimPrefix(m.Args[0], "$")
+			for _, c := range m.Block {
 				if len(c.Args) != 1 || !slices.Contains([]string{"", "$binary_remote_addr", "$remote_addr"}, c.Args[0]) || strings.HasPrefix(c.Name, "~") {
-					return "", false
+					return false
 				}
 				limited[c.Name] = c.Args[0] != ""
 			}
 		}
 	}
 	if source == "" {
-		return "", false
+		return false
 	}
 	isLimited := func(value string) bool {
 		if l, ok := limited[value]; ok {
@@ -35,22 +34,22 @@ func exemptions(block []*nginxconf.Directive, name string) (condition string, ok
 		}
 		return limited["default"]
 	}
-	for _, d := range block {
-		if d.Name == "geo" && len(d.Args) == 1 && d.Args[0] == "$"+source {
-			return networks(d.Block, isLimited)
+	for _, g := range block {
+		if g.Name == "geo" && len(g.Args) == 1 && g.Args[0] == "$"+source {
+			return d.networks(g.Block, isLimited)
 		}
 	}
-	return "", false
+	return false
 }
 
-// networks returns the condition for the clients that a geo block gives a limit. It supports
-// blocks in which all networks differ from the default in the same way.
-func networks(block []*nginxconf.Directive, isLimited func(value string) bool) (condition string, ok bool) {
+// networks sets the clients that a geo block gives a limit. It supports blocks in which all
+// networks differ from the default in the same way.
+func (d *draft) networks(block []*nginxconf.Directive, isLimited func(value string) bool) (ok bool) {
 	byDefault := isLimited("")
-	var conditions []string
+	var all, conditions []string
 	for _, c := range block {
 		if len(c.Args) != 1 {
-			return "", false
+			return false
 		}
 		if c.Name == "default" {
 			byDefault = isLimited(c.Args[0])
@@ -65,15 +64,21 @@ func networks(block []*nginxconf.Directive, isLimited func(value string) bool) (
 			network, err = netip.PrefixFrom(addr, addr.BitLen()), nil
 		}
 		if err != nil || isLimited(c.Args[0]) == byDefault {
-			return "", false
+			return false
 		}
-		conditions = append(conditions, fmt.Sprintf("cidr(%s).containsIP(client.ip)", cel(network.Masked().String())))
+		if a := network.Addr(); a.Is4In6() && network.Bits() >= 96 {
+			network = netip.PrefixFrom(a.Unmap(), network.Bits()-96)
+		}
+		text := network.Masked().String()
+		all, conditions = append(all, text), append(conditions, fmt.Sprintf("cidr(%s).containsIP(client.ip)", cel(text)))
 	}
 	switch {
-	case conditions == nil:
-		return "", false
+	case all == nil:
+		return false
 	case byDefault:
-		return not(conditions), true
+		d.except = append(d.except, exception{"ips", all})
+	default:
+		d.where = append(d.where, either(conditions))
 	}
-	return either(conditions), true
+	return true
 }

@@ -34,9 +34,12 @@ func (n *nginx) where(d *draft, g *group) bool {
 		d.hostsAndPaths(parts)
 		return true
 	}
-	if first.plain != nil {
+	switch {
+	case first.plain != nil:
 		d.paths = first.plain
-	} else if !first.always {
+	case first.but != nil:
+		d.except = append(d.except, exception{"paths", first.but})
+	case !first.always:
 		d.where = append(d.where, first.text)
 	}
 	d.anyHost(parts)
@@ -79,9 +82,12 @@ func (d *draft) anyHost(parts []part) {
 			}
 		}
 	}
-	if isList {
+	switch {
+	case isList:
 		d.hosts = hosts
-	} else {
+	case len(texts) == 1 && parts[0].host.but != nil:
+		d.except = append(d.except, exception{"hosts", parts[0].host.but})
+	default:
 		d.where = append(d.where, either(texts))
 	}
 }

@@ -135,8 +135,9 @@ func TestNginxExemptions(t *testing.T) {
 		want   string // the condition; "" if it is listed
 	}{
 		{`geo $limit { default 1; 10.0.0.0/8 0; 192.168.0.1 0; 2001:db8::/32 0; } map $limit $key { 0 ""; 1 $binary_remote_addr; }`,
-			`where: '!(cidr("10.0.0.0/8").containsIP(client.ip) || cidr("192.168.0.1/32").containsIP(client.ip) || cidr("2001:db8::/32").containsIP(client.ip))'`},
-		{`geo $trusted { 10.1.2.3/8 yes; } map $trusted $key { yes ""; default $binary_remote_addr; }`, `where: '!cidr("10.0.0.0/8").containsIP(client.ip)'`},
+			`except: { ips: ["10.0.0.0/8", "192.168.0.1/32", "2001:db8::/32"] }`},
+		{`geo $trusted { 10.1.2.3/8 yes; } map $trusted $key { yes ""; default $binary_remote_addr; }`, `except: { ips: ["10.0.0.0/8"] }`},
+		{`geo $limit { default 1; ::ffff:10.0.0.0/104 0; } map $limit $key { 0 ""; 1 $binary_remote_addr; }`, `except: { ips: ["10.0.0.0/8"] }`},
 		{`geo $bad { default 0; 10.0.0.0/8 1; } map $bad $key { 1 $remote_addr; }`, `where: 'cidr("10.0.0.0/8").containsIP(client.ip)'`},
 		{`geo $limit { default 1; 10.0.0.0/8 0; 10.1.0.0/16 1; } map $limit $key { 0 ""; 1 $binary_remote_addr; }`, ""},
 		{`geo $limit { ranges; default 1; 10.0.0.0-10.0.0.9 0; } map $limit $key { 0 ""; 1 $binary_remote_addr; }`, ""},

@@ -10,6 +10,7 @@ import (
 type cond struct {
 	always, never bool
 	plain         []string // as a list of patterns; nil if that is not possible
+	but           []string // all requests but these patterns; nil if that is not possible
 	text          string   // as an expression
 }
 
@@ -59,9 +60,10 @@ func (n *nginx) terms(s *nginxconf.Server, g *group) []term {
 // unknown reports whether o is a regular expression that cannot be expressed.
 func unknown(o *nginxconf.Scope) bool { return o.Kind == nginxconf.Expr && o.Re == nil }
 
-// exclusions returns the conditions of the scopes of t.but. If all is true, they exclude every
-// request of t.
-func (t term) exclusions(d *draft) (but []string, all bool) {
+// exclusions returns the conditions of the scopes of t.but, and the patterns of all of them if
+// they have them. If all is true, they exclude every request of t.
+func (t term) exclusions(d *draft) (but, patterns []string, all bool) {
+	listed := true
 	for _, b := range t.but {
 		// A scope within another one is excluded with it.
 		inner := func(o *nginxconf.Scope) bool {
@@ -75,9 +77,14 @@ func (t term) exclusions(d *draft) (but []string, all bool) {
 		case slices.ContainsFunc(t.but, inner):
 		default:
 			but = append(but, condition(b.Location))
+			p, ok := pathPatterns(b.Location)
+			patterns, listed = append(patterns, p...), listed && ok
 		}
 	}
-	return but, all
+	if !listed {
+		patterns = nil
+	}
+	return but, patterns, all
 }
 
 // paths returns the condition for the paths of a server with the limit of a group.
@@ -85,7 +92,7 @@ func (n *nginx) paths(s *nginxconf.Server, g *group, d *draft) cond {
 	c := cond{never: true, plain: []string{}}
 	var texts []string
 	for _, t := range n.terms(s, g) {
-		but, whole := t.exclusions(d)
+		but, patterns, whole := t.exclusions(d)
 		if whole {
 			continue
 		}
@@ -94,7 +101,7 @@ func (n *nginx) paths(s *nginxconf.Server, g *group, d *draft) cond {
 		if but != nil {
 			exclusion := not(but)
 			if text == "" {
-				text = exclusion
+				text, c.but = exclusion, patterns
 			} else {
 				text = all([]string{text, exclusion})
 			}
@@ -113,6 +120,9 @@ func (n *nginx) paths(s *nginxconf.Server, g *group, d *draft) cond {
 		} else {
 			c.plain = nil
 		}
+	}
+	if len(texts) != 1 {
+		c.but = nil
 	}
 	if !c.never {
 		c.text = either(texts)
