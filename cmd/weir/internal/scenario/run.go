@@ -206,7 +206,11 @@ func (r *recorder) Write(b []byte) (int, error) {
 func (x *exchange) decisive() (d weir.Decision, deniedBy string) {
 	var ds []weir.Decision
 	longest := time.Duration(-1)
-	for _, e := range x.events {
+	for i := range x.events {
+		e := &x.events[i]
+		if blocked(e) {
+			return e.Decision, e.Policy.Name()
+		}
 		if e.Shadow || e.Decision.Limit.IsZero() {
 			continue
 		}
@@ -216,6 +220,11 @@ func (x *exchange) decisive() (d weir.Decision, deniedBy string) {
 		}
 	}
 	return enforce.Combine(ds), deniedBy
+}
+
+// blocked reports whether the policy of e blocked the request, without a limit.
+func blocked(e *enforce.Event) bool {
+	return e.Outcome == enforce.Denied && !e.Shadow && e.Decision.Limit.IsZero()
 }
 
 // failure describes x, whose decision differs from the expected one.
@@ -251,6 +260,9 @@ func describe(e enforce.Event) string {
 		b.WriteString(" in shadow mode")
 	}
 	fmt.Fprintf(&b, ", key %q, cost %d", e.Key, e.Cost)
+	if blocked(&e) {
+		b.WriteString(", blocked")
+	}
 	if d := e.Decision; !d.Limit.IsZero() {
 		fmt.Fprintf(&b, ", %s, remaining %d", d.Limit, d.Remaining)
 		if !d.OK {

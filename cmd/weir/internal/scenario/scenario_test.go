@@ -110,6 +110,9 @@ func TestPasses(t *testing.T) {
 		{"shadow mode", perClient + "  - { name: trial, key: client.ip, limits: 1/m, mode: shadow }\n", `
       - { expect: { decision: allow, shadow_denied: [], matched: [p] } }
       - { expect: { decision: allow, shadow_denied: [trial] } }`, "limits: 1/m", "limits: 2/m"},
+		{"a blocked request", perClient + "  - { name: old, match: /old, block: true, on_denied: { status: 410 } }\n", `
+      - { request: { path: /old }, expect: { decision: deny, policy: old, status: 410, retry_after: never } }
+      - { expect: { decision: allow, remaining: 1 } }`, "retry_after: never", "retry_after: 1s"},
 		{"headers, cookies, claims and host", "policies:\n  - { name: p, match: { hosts: shop.example, methods: POST, paths: /a }, key: ['header:X-Key', 'cookie:c', 'claim:sub', 'query:q'], limits: 1/m }\n", `
       - { request: { method: POST, host: shop.example, path: /a?q=1, headers: { x-key: k }, cookies: { c: d }, claims: { sub: ada } }, expect: { decision: allow, matched: [p] } }
       - { request: { method: POST, host: shop.example, path: /a?q=1, headers: { x-key: k }, cookies: { c: d }, claims: { sub: ada } }, expect: deny }
