@@ -126,6 +126,7 @@ func (g *generator) define(s *Shape) {
 func (g *generator) fields(s *Shape) object {
 	var properties object
 	required := []string{}
+	var either []object // fields of which one is required
 	for _, f := range s.Fields {
 		o := object{{"description", f.Doc}}
 		if f.Default != nil {
@@ -138,11 +139,17 @@ func (g *generator) fields(s *Shape) object {
 			o = append(o, member{"examples", f.Examples})
 		}
 		properties = append(properties, member{f.Name, append(o, g.shape(f.Shape, false)...)})
-		if f.Required && f.Unless == "" {
+		switch {
+		case f.Required && f.Unless == "":
 			required = append(required, f.Name)
+		case f.Required:
+			either = append(either, object{{"anyOf", []object{{{"required", []string{f.Name}}}, {{"required", []string{f.Unless}}}}}})
 		}
 	}
 	o := object{{"type", "object"}, {"additionalProperties", false}}
+	if len(either) > 0 {
+		o = append(o, member{"allOf", either})
+	}
 	if len(required) > 0 {
 		o = append(o, member{"required", required})
 	}
