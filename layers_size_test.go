@@ -38,6 +38,7 @@ var largeFor = map[string]string{
 	"policy lines":                     "match, key, overrides and history of a policy compile together",
 	"policy names":                     "the words of a policy file are constants: ten sources of keys, four counts, three modes",
 	"weirfile.decoder methods":         "one method for each section and kind of value of the policy file",
+	"weirfile lines":                   "one reader of all sections of the policy file, with the position of every error",
 	"flashsale/shop lines":             "the services and the workers of a sale share one snapshot of it; a split would export that",
 }
 

@@ -84,6 +84,14 @@ func NewMeter(r MeterConfig) (*Meter, error) {
 	return &Meter{r}, f.Errs.Err()
 }
 
+// String returns the unit and the bounds of m.
+func (m *Meter) String() string {
+	if m == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%s of %s, max_input %d, max_output %d", m.c.Unit, m.c.Format, m.c.MaxInput, m.c.MaxOutput)
+}
+
 // Config returns the configuration of m, with defaults.
 func (m *Meter) Config() MeterConfig { return m.c }
 

@@ -33,7 +33,7 @@ func (p *Policy) checkCount(f *faults) {
 	case c.Settle.Meter != nil && (c.Settle.Header != "" || c.Settle.JSON != ""):
 		f.Add("cost", "", "want it or budget, not both")
 	case c.Settle.Meter != nil && slots != "":
-		f.Add("budget", "", none, slots)
+		f.Add(slots, fault.Quote("concurrency"), "want no concurrency limit in a budget: a slot is given back, it does not count")
 	case c.Settle.Header != "" && slots != "":
 		f.Add("cost.header", fault.Quote(c.Settle.Header), none, slots)
 	case c.Settle.JSON != "" && slots != "":

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/budget"
 	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/policy"
@@ -41,6 +42,9 @@ func (r request) ClientIP() netip.Addr {
 	a, _ := netip.ParseAddr(r.ip)
 	return a
 }
+
+// tokens is a meter with a bound of 5,096 tokens for an empty request.
+var tokens, _ = budget.NewMeter(budget.MeterConfig{Unit: budget.Tokens})
 
 var ten = []weir.Limit{weir.MustLimit("10/s")}
 
@@ -184,6 +188,9 @@ func TestNewErrors(t *testing.T) {
 		{"failures of nothing", func(c *policy.Config) { c.Failures = [][2]int{{500, 599}} }},
 		{"settle twice", func(c *policy.Config) { c.Settle = policy.Settle{Header: "X-Cost", JSON: "cost"} }},
 		{"settle of slots", func(c *policy.Config) { c.Settle.Header, c.Limits = "X-Cost", limits("5 concurrency") }},
+		{"settle of slots by a meter", func(c *policy.Config) { c.Settle.Meter, c.Limits = tokens, limits("5000 concurrency") }},
+		{"settle by a meter and JSON", func(c *policy.Config) { c.Settle.Meter, c.Settle.JSON, c.Limits = tokens, "a.b", limits("5000/s") }},
+		{"settle by a meter above the capacity", func(c *policy.Config) { c.Settle.Meter = tokens }},
 		{"settle of slots by JSON", func(c *policy.Config) { c.Settle.JSON, c.Limits = "a.b", limits("5 concurrency") }},
 		{"settle header", func(c *policy.Config) { c.Settle.Header = "X Cost" }},
 		{"settle JSON", func(c *policy.Config) { c.Settle.JSON = "usage..total" }},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/floodweir/weir/budget"
 	"github.com/floodweir/weir/weirfile/internal/grammar"
 	"github.com/floodweir/weir/weirfile/strict"
 )
@@ -17,7 +18,9 @@ type decoder struct {
 	compiled    int                // bytes of them
 	notes       []string
 
-	read func(name string) ([]byte, error) // of a table; nil if other files are not read
+	read         func(name string) ([]byte, error) // of a table; nil if other files are not read
+	prices       *budget.Prices                    // nil if there are none, or for pricesFailed
+	pricesFailed bool
 }
 
 // A place is a value with its position and the shape that the grammar gives it.
@@ -68,7 +71,7 @@ func (d *decoder) mapping(p place) mapping {
 func (d *decoder) complete(m mapping) {
 	there := func(name string) bool { return m.Names[name].There() }
 	for _, f := range m.shape.Fields {
-		if f.Required && !there(f.Name) && !(f.Unless != "" && there(f.Unless)) {
+		if f.Required && !there(f.Name) && !slices.ContainsFunc(f.Unless, there) {
 			d.Fail(m.node, strict.Join(m.field, f.Name), "", "%s", f.Shape.Want)
 		}
 	}

@@ -189,6 +189,8 @@ func (d *decoder) file(root strict.Node, f *File) {
 	d.grpc(m.at("grpc"), &f.GRPC)
 	d.listener(m.at("resp"), &f.RESP)
 	d.listener(m.at("admin"), &f.Admin)
+	d.prices = d.readPrices(m.at("prices"))
+	d.pricesFailed = m.at("prices").there() && d.prices == nil
 	f.Policies = new(policy.Set)
 	if set := d.policies(m.at("policies")); set != nil {
 		f.Policies = set

@@ -2,6 +2,7 @@ package weirfile
 
 import (
 	"errors"
+	"fmt"
 	"iter"
 	"strings"
 
@@ -19,7 +20,7 @@ func (d *decoder) policies(p place) *policy.Set {
 	var ps []*policy.Policy
 	names, fields := map[string]strict.Node{}, map[string]string{}
 	for _, e := range d.elements(p) {
-		one, name := d.policy(e)
+		made, name := d.policy(e)
 		if name.There() && name.Kind() == strict.Text {
 			if first := names[name.Text()]; first.There() {
 				d.Fail(name, e.field+".name", name.String(), "want every name once: %s:%d:%d has it already", d.Name(), first.Line(), first.Column())
@@ -27,7 +28,12 @@ func (d *decoder) policies(p place) *policy.Set {
 			}
 			names[name.Text()], fields[name.Text()] = name, e.field
 		}
-		ps = append(ps, one)
+		for _, one := range made {
+			if level := one.Name(); names[level] != name {
+				names[level], fields[level] = name, e.field
+			}
+		}
+		ps = append(ps, made...)
 	}
 	if len(d.Faults()) > before || d.Spent() {
 		return nil
@@ -55,8 +61,9 @@ func (d *decoder) exempt(root mapping, set *policy.Set) *policy.Set {
 	return exempted
 }
 
-// policy reads one policy and returns the node of its name, if any.
-func (d *decoder) policy(p place) (*policy.Policy, strict.Node) {
+// policy reads one policy, or one for each level of a budget, and returns the node of its name, if
+// any.
+func (d *decoder) policy(p place) ([]*policy.Policy, strict.Node) {
 	before := len(d.Faults())
 	m := d.mapping(p)
 	if p.node.Kind() != strict.Map {
@@ -66,12 +73,30 @@ func (d *decoder) policy(p place) (*policy.Policy, strict.Node) {
 	for _, name := range m.Order {
 		r.places[name] = m.Values[name]
 	}
-	made, err := policy.New(r.config(m))
-	var errs fault.Errors
-	if errors.As(err, &errs) {
-		r.report(errs, d.Faults()[before:])
+	c, level := r.config(m), ""
+	configs := []policy.Config{c}
+	if m.at("budget").there() {
+		configs = r.budget(m, c)
 	}
-	return made, m.Values["name"]
+	var all []*policy.Policy
+	for i, c := range configs {
+		if c.Settle.Meter != nil {
+			level = fmt.Sprintf("budget.levels[%d].", i)
+		}
+		made, err := policy.New(c)
+		var errs fault.Errors
+		if errors.As(err, &errs) {
+			for _, e := range errs {
+				if level != "" && (strings.HasPrefix(e.Field, "limits") || strings.HasPrefix(e.Field, "key")) {
+					e.Field = level + e.Field
+				}
+			}
+			r.report(errs, d.Faults()[before:])
+			continue
+		}
+		all = append(all, made)
+	}
+	return all, m.Values["name"]
 }
 
 // A policyReader reads one policy and records the positions of its fields.

@@ -16,6 +16,7 @@ var File = &Shape{Kind: Map, Def: "file", Fields: []Field{
 	{Name: "resp", Doc: "the interface for Redis clients, with CL.THROTTLE", Shape: listener},
 	{Name: "admin", Doc: "the console and the metrics, for operators", Shape: listener},
 	{Name: "except", Doc: "requests to which no policy applies: lists that must all match, or several such maps", Examples: []any{map[string]any{"paths": "/healthz"}}, Shape: except},
+	{Name: "prices", Doc: "the prices of language models, for budgets in usd", Shape: prices},
 	{Name: "policies", Doc: "which requests are limited, how, and what happens to denied ones", Shape: &Shape{
 		Kind: List, Of: policies, Want: "want a list of policies, each with name, key and limits",
 	}},

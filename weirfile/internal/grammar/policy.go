@@ -19,17 +19,18 @@ var (
 	percent = &Shape{Kind: Integer, Least: 1, Most: 100}
 )
 
-var policies = &Shape{Kind: Map, Def: "policy", OneOf: []string{"limits", "nginx", "block"}, Want: "want limits, such as 10/s burst 20, or nginx, such as { rate: 10r/s, burst: 20 }, or block: true", Fields: []Field{
+var policies = &Shape{Kind: Map, Def: "policy", OneOf: []string{"limits", "nginx", "block", "budget"}, Want: "want limits, such as 10/s burst 20, or nginx, such as { rate: 10r/s, burst: 20 }, block: true, or budget", Fields: []Field{
 	{Name: "name", Doc: "the name in headers, logs, metrics and keys", Required: true, Examples: []any{"api-per-client"}, Shape: name},
 	{Name: "match", Doc: "which requests it applies to: a path, an expression, or lists that must all match; every request if omitted",
 		Examples: []any{"/api/*", `request.path.startsWith("/api/")`}, Shape: match},
 	{Name: "except", Doc: "requests to which it does not apply: lists that must all match, or several such maps", Examples: []any{map[string]any{"paths": "/api/health"}}, Shape: except},
-	{Name: "key", Doc: "the parts of a request that identify a bucket; several parts make one for each combination; required without block", Required: true, Unless: "block", Examples: []any{[]string{"client.ip"}}, Shape: &Shape{
+	{Name: "key", Doc: "the parts of a request that identify a bucket; several parts make one for each combination; required without block and budget", Required: true, Unless: []string{"block", "budget"}, Examples: []any{[]string{"client.ip"}}, Shape: &Shape{
 		Kind: ListOrOne, Want: wantKey, Of: keyPart,
 	}},
 	{Name: "limits", Doc: "the limits; decided together, all or nothing. 0 blocks every request, unlimited limits only the keys of overrides", Examples: []any{[]string{"10/s burst 20", "5000/24h"}}, Shape: PolicyLimits},
 	{Name: "block", Doc: "true denies every request, like limits: 0", Examples: []any{true}, Shape: boolean},
 	{Name: "nginx", Doc: "a limit in the terms of nginx's limit_req, instead of limits", Examples: []any{map[string]any{"rate": "10r/s", "burst": 20, "nodelay": true}}, Shape: nginx},
+	{Name: "budget", Doc: "limits in tokens or US dollars of language models, by the usage in responses, instead of limits", Shape: budgets},
 	{Name: "cost", Doc: "the tokens that a request takes from each limit: a number, an expression, or a value in the response", Default: 1, Shape: cost},
 	{Name: "count", Doc: "which requests count: admitted, all (also denied ones), or those with a response in failures, or not in failures", Default: string(policy.CountAdmitted), Shape: count},
 	{Name: "failures", Doc: "the statuses that count as failures", Default: []string{"4xx", "5xx"}, Examples: []any{[]any{401, 403, "5xx", "500-504"}}, Shape: failures},

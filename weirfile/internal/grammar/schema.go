@@ -140,10 +140,14 @@ func (g *generator) fields(s *Shape) object {
 		}
 		properties = append(properties, member{f.Name, append(o, g.shape(f.Shape, false)...)})
 		switch {
-		case f.Required && f.Unless == "":
+		case f.Required && len(f.Unless) == 0:
 			required = append(required, f.Name)
 		case f.Required:
-			either = append(either, object{{"anyOf", []object{{{"required", []string{f.Name}}}, {{"required", []string{f.Unless}}}}}})
+			var any []object
+			for _, name := range append([]string{f.Name}, f.Unless...) {
+				any = append(any, object{{"required", []string{name}}})
+			}
+			either = append(either, object{{"anyOf", any}})
 		}
 	}
 	o := object{{"type", "object"}, {"additionalProperties", false}}

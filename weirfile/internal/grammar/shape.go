@@ -49,7 +49,7 @@ type Field struct {
 	Default  any    // what it is if it is not there, for readers
 	Examples []any
 	Required bool
-	Unless   string // the field with which it is not required
+	Unless   []string // the fields with which it is not required
 	Shape    *Shape
 
 	Deprecated bool // it is read, and the file gets a note

@@ -241,11 +241,19 @@ func nonDefaults(c policy.Config) (more []string) {
 	say(c.Zone != "", "zone %s", c.Zone)
 	say(c.Mode != policy.Enforce, "%s", c.Mode)
 	say(c.Percent < 100, "%d%% of keys", c.Percent)
-	if c.CostOf != nil {
+	if c.CostOf != nil && c.Settle.Meter == nil {
 		say(true, "cost %s", c.CostOf)
 	}
 	say(c.CostOf == nil && c.Cost != 1, "cost %d", c.Cost)
 	say(c.Settle.Header != "", "cost from the response header %s", c.Settle.Header)
+	if m := c.Settle.Meter; m != nil {
+		b := m.Config()
+		input := "the bytes of the body and 1000"
+		if b.MaxInput > 0 {
+			input = fmt.Sprint(b.MaxInput)
+		}
+		say(true, "in %s; exceeded by at most the excess of requests in flight over %s input and %d output tokens", m.Config().Unit.Quota(), input, b.MaxOutput)
+	}
 	say(c.Settle.JSON != "", "cost from %s of the response", c.Settle.JSON)
 	say(c.Count != policy.CountAdmitted, "counts %s", c.Count)
 	say(c.OnDenied.Status != http.StatusTooManyRequests, "status %d", c.OnDenied.Status)

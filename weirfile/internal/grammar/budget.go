@@ -1,0 +1,65 @@
+package grammar
+
+import "github.com/floodweir/weir/budget"
+
+// words returns values as words.
+func words[T ~string](values []T) []string {
+	list := make([]string, len(values))
+	for i, v := range values {
+		list[i] = string(v)
+	}
+	return list
+}
+
+const (
+	wantModel = "want the name of a model; * stands for any text"
+	wantPrice = `want US dollars per million tokens, such as "1.25"`
+)
+
+var price = &Shape{Kind: Scalar, Want: wantPrice}
+
+// priceFields lists the prices of a model.
+var priceFields = []Field{
+	{Name: "input", Doc: "the price of a million input tokens in US dollars", Required: true, Examples: []any{"1.25"}, Shape: price},
+	{Name: "cached", Doc: "the price of input tokens that are read from a cache; that of input if omitted", Examples: []any{"0.125"}, Shape: price},
+	{Name: "cache_write", Doc: "the price of input tokens that are written to a cache; that of input if omitted", Shape: price},
+	{Name: "cache_write_1h", Doc: "the same for a cache of an hour; that of cache_write if omitted", Shape: price},
+	{Name: "output", Doc: "the price of a million output tokens, with reasoning", Required: true, Examples: []any{"10"}, Shape: price},
+}
+
+var prices = &Shape{Kind: Map, Def: "prices", Fields: []Field{
+	{Name: "unknown_model", Doc: "the model whose price an unknown model has, or highest for the highest price of each kind", Default: "highest", Shape: &Shape{
+		Kind: Text, Want: "want highest, or a model of the table",
+	}},
+	{Name: "models", Doc: "the prices; exact names precede patterns", Required: true, Shape: &Shape{
+		Kind: List, Want: `want a list of prices such as { model: m1, input: "1.25", output: "10" }`,
+		Of: &Shape{Kind: Map, Def: "price", Fields: append([]Field{
+			{Name: "model", Doc: "names of models; * stands for any text", Required: true, Examples: []any{[]string{"m1", "m1-*"}}, Shape: &Shape{
+				Kind: ListOrOne, Want: wantModel, Of: &Shape{Kind: Text, Want: wantModel},
+			}},
+			{Name: "above", Doc: "the number of input tokens above which the prices of long apply", Examples: []any{200000}, Shape: tokens},
+			{Name: "long", Doc: "the prices of the whole response above that number", Shape: &Shape{Kind: Map, Def: "long_price", Fields: priceFields}},
+		}, priceFields...)},
+	}},
+}}
+
+var budgets = &Shape{Kind: Map, Def: "budget", Fields: []Field{
+	{Name: "unit", Doc: "what the limits count", Required: true, Shape: &Shape{
+		Kind: Word, Words: words(budget.Units()), Want: "want usd, tokens, input_tokens or output_tokens",
+	}},
+	{Name: "format", Doc: "the format of the responses", Default: string(budget.Auto), Shape: &Shape{Kind: Word, Words: words(budget.Formats())}},
+	{Name: "levels", Doc: "the keys and their limits; charged together, all or nothing", Required: true, Shape: &Shape{
+		Kind: List, Want: `want a list of levels such as { name: team, key: "claim:team", limits: 200/day calendar UTC }`,
+		Of: &Shape{Kind: Map, Def: "level", Fields: []Field{
+			{Name: "name", Doc: "the name of the level; its policy is POLICY.LEVEL", Required: true, Examples: []any{"team"}, Shape: name},
+			{Name: "key", Doc: "the parts of a request that identify a bucket", Required: true, Shape: &Shape{Kind: ListOrOne, Want: wantKey, Of: keyPart}},
+			{Name: "limits", Doc: "the limits in the unit of the budget; US dollars may have decimals", Required: true, Examples: []any{"12.50/day calendar UTC"}, Shape: &Shape{
+				Kind: ListOrOne, Want: "want at least one limit, such as 200/day calendar UTC", Of: &Shape{Kind: Text, Want: "want a limit such as 200/day calendar UTC"},
+			}},
+		}},
+	}},
+	{Name: "reserve", Doc: "the bound of a request, which is charged until its response", Shape: &Shape{Kind: Map, Def: "reserve", NotEmpty: true, Want: "want max_input or max_output", Fields: []Field{
+		{Name: "max_input", Doc: "the maximum of input tokens; the bytes of the body and 1,000 if omitted", Examples: []any{8000}, Shape: tokens},
+		{Name: "max_output", Doc: "the maximum of output tokens", Default: budget.DefaultMaxOutput, Shape: tokens},
+	}}},
+}}
