@@ -93,6 +93,10 @@ type FixedWindow struct {
 	// of the calendar in Zone, which is UTC if nil. Period is then zero.
 	Calendar string
 	Zone     *time.Location
+
+	// Day is the day on which the windows of a "month" begin, from 1 to 31; 1 if zero. In a
+	// month without that day they begin on its last day.
+	Day int
 }
 
 // A SlidingWindow counts requests in the last Period, in a ring of segments.
@@ -215,6 +219,9 @@ func (c FixedWindow) compile() (*spec, error) {
 	if c.Calendar != "" {
 		return c.compileCalendar()
 	}
+	if c.Day != 0 {
+		return nil, invalid("day", c.Day, "a count per month with it")
+	}
 	if c.Zone != nil {
 		return nil, invalid("calendar", c.Zone, "a calendar unit (day, week, month or year) with the zone")
 	}
@@ -234,7 +241,14 @@ func (c FixedWindow) compileCalendar() (*spec, error) {
 	default:
 		return nil, invalid("calendar", fmt.Sprintf("%q", c.Calendar), "day, week, month or year")
 	}
+	if c.Day == 1 {
+		c.Day = 0
+	}
 	switch _, err := time.LoadLocation(c.Zone.String()); {
+	case c.Day < 0 || c.Day > 31:
+		return nil, invalid("day", c.Day, "1 to 31")
+	case c.Day != 0 && c.Calendar != month:
+		return nil, invalid("day", c.Day, "a count per month with it")
 	case c.Epoch:
 		return nil, invalid("anchor", "epoch", "none: the calendar says where windows begin")
 	case c.Period != 0:
@@ -244,9 +258,9 @@ func (c FixedWindow) compileCalendar() (*spec, error) {
 	}
 	s := &spec{
 		config: c, algorithm: fixedWindow, count: c.Count,
-		text: fmt.Sprintf("%d/%s %s calendar %s", c.Count, c.Calendar, fixedWindow, c.Zone),
+		text: fmt.Sprintf("%d/%s %s calendar %s", c.Count, c.Calendar, fixedWindow, c.Zone) + option(fmt.Sprintf(" day %d", c.Day), c.Day != 0),
 	}
-	return s.compiled(algo.NewCalendarWindow(c.Count, calendar{unit: c.Calendar, zone: c.Zone}))
+	return s.compiled(algo.NewCalendarWindow(c.Count, calendar{unit: c.Calendar, zone: c.Zone, day: max(1, c.Day)}))
 }
 
 func (c SlidingWindow) compile() (*spec, error) {

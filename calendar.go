@@ -15,6 +15,7 @@ const (
 type calendar struct {
 	unit string
 	zone *time.Location
+	day  int // on which a month begins
 }
 
 // Window implements [algo.Calendar].
@@ -27,13 +28,23 @@ func (c calendar) Window(now int64) (start, end int64) {
 		d -= (int(t.Weekday()) + 6) % 7 // days since Monday
 		from, to = c.midnight(y, m, d), c.midnight(y, m, d+7)
 	case month:
-		from, to = c.midnight(y, m, 1), c.midnight(y, m+1, 1)
+		if from = c.monthStart(y, m); t.Before(from) {
+			m--
+			from = c.monthStart(y, m)
+		}
+		to = c.monthStart(y, m+1)
 	case year:
 		from, to = c.midnight(y, 1, 1), c.midnight(y+1, 1, 1)
 	default:
 		from, to = c.midnight(y, m, d), c.midnight(y, m, d+1)
 	}
 	return from.UnixMicro(), to.UnixMicro()
+}
+
+// monthStart returns the instant at which the window that begins in a month begins.
+func (c calendar) monthStart(y int, m time.Month) time.Time {
+	last := time.Date(y, m+1, 0, 0, 0, 0, 0, time.UTC).Day()
+	return c.midnight(y, m, min(c.day, last))
 }
 
 // midnight returns the first instant of a date. If a change of the clock skips

@@ -33,7 +33,7 @@ func TestCalendarWindow(t *testing.T) {
 			t.Fatal(err)
 		}
 		at, _ := time.Parse(time.RFC3339, c.at)
-		start, end := calendar{c.unit, zone}.Window(at.UnixMicro())
+		start, end := calendar{c.unit, zone, 1}.Window(at.UnixMicro())
 		got := [2]string{time.UnixMicro(start).UTC().Format(time.RFC3339), time.UnixMicro(end).UTC().Format(time.RFC3339)}
 		if want := [2]string{c.start, c.endOfTime}; got != want {
 			t.Errorf("%s of %s at %s = %v, want %v", c.unit, c.zone, c.at, got, want)
@@ -50,8 +50,8 @@ func TestCalendarWindowsTile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, unit := range []string{day, week, month, year} {
-			c := calendar{unit, zone}
+		for _, c := range []calendar{{day, zone, 1}, {week, zone, 1}, {month, zone, 1}, {month, zone, 15}, {month, zone, 30}, {month, zone, 31}, {year, zone, 1}} {
+			unit := c.unit
 			now := time.Date(2009, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 			for range 1500 {
 				start, end := c.Window(now)
@@ -65,6 +65,37 @@ func TestCalendarWindowsTile(t *testing.T) {
 					break
 				}
 			}
+		}
+	}
+}
+
+// TestBillingPeriods checks the windows of months that begin on another day than the first.
+func TestBillingPeriods(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		day            int
+		at, start, end string
+	}{
+		{15, "2026-01-14T23:59:59+01:00", "2025-12-15T00:00:00+01:00", "2026-01-15T00:00:00+01:00"},
+		{15, "2026-01-15T00:00:00+01:00", "2026-01-15T00:00:00+01:00", "2026-02-15T00:00:00+01:00"},
+		{15, "2026-12-31T12:00:00+01:00", "2026-12-15T00:00:00+01:00", "2027-01-15T00:00:00+01:00"},
+		{15, "2026-04-01T00:00:00+02:00", "2026-03-15T00:00:00+01:00", "2026-04-15T00:00:00+02:00"},
+		{31, "2026-01-31T00:00:00+01:00", "2026-01-31T00:00:00+01:00", "2026-02-28T00:00:00+01:00"},
+		{31, "2026-02-28T00:00:00+01:00", "2026-02-28T00:00:00+01:00", "2026-03-31T00:00:00+02:00"},
+		{31, "2028-03-30T12:00:00+02:00", "2028-02-29T00:00:00+01:00", "2028-03-31T00:00:00+02:00"},
+		{30, "2026-03-01T00:00:00+01:00", "2026-02-28T00:00:00+01:00", "2026-03-30T00:00:00+02:00"},
+	} {
+		at, err := time.Parse(time.RFC3339, c.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start, end := calendar{month, berlin, c.day}.Window(at.UnixMicro())
+		got := [2]string{time.UnixMicro(start).In(berlin).Format(time.RFC3339), time.UnixMicro(end).In(berlin).Format(time.RFC3339)}
+		if want := [2]string{c.start, c.end}; got != want {
+			t.Errorf("day %d at %s: window %v, want %v", c.day, c.at, got, want)
 		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 //	10/s leaky_bucket burst 20 shared     one state with others of 10/s
 //	100/m fixed_window anchor epoch
 //	100000/month calendar Asia/Shanghai   calendar months of a time zone
+//	1000/month calendar UTC day 15        billing periods; day 31 is the last of each month
 //	100/m sliding_window segments 6 weighted
 //	100/m sliding_log
 //	20 concurrency lease 30s              20 at a time
@@ -70,6 +71,7 @@ type parsed struct {
 	anchor    string
 	calendar  string
 	zone      *time.Location
+	day       int
 	segments  int
 	weighted  bool
 }
@@ -177,7 +179,7 @@ func (p *parser) algorithm(c *parsed, name string) error {
 }
 
 // optionWords are the words of a limit after its rate.
-var optionWords = strings.Fields("burst initial warmup delay anchor calendar segments lease interval queue nodelay nginx shared weighted " +
+var optionWords = strings.Fields("burst initial warmup delay anchor calendar day segments lease interval queue nodelay nginx shared weighted " +
 	"gcra token_bucket leaky_bucket fixed_window sliding_window sliding_log concurrency")
 
 // suggest returns a question for the known word that resembles a misspelled one, or "".
@@ -192,7 +194,7 @@ func suggest(word string, known []string) string {
 func (p *parser) valued(c *parsed, word string) (err error) {
 	value := ""
 	switch word {
-	case "burst", "initial", "warmup", "delay", "anchor", "calendar", "segments", "lease":
+	case "burst", "initial", "warmup", "delay", "anchor", "calendar", "day", "segments", "lease":
 		if value = p.next(); value == "" {
 			return p.errorf("want a value after %s", word)
 		}
@@ -227,6 +229,13 @@ func (p *parser) valued(c *parsed, word string) (err error) {
 		c.segments = int(n)
 	case "calendar":
 		return p.zone(c, value)
+	case "day":
+		var n int64
+		n, err = p.number(word, value)
+		if err == nil && (n < 1 || n > 31 || c.calendar != month) {
+			return p.errorf("day: want 1 to 31 with a count per month, got %s", value)
+		}
+		c.day = int(n)
 	default:
 		return p.errorf("want burst, an algorithm or one of its options, got %q%s", word, suggest(word, optionWords))
 	}
@@ -273,7 +282,7 @@ func (c *parsed) config() (LimitConfig, error) {
 	case leakyBucket:
 		return LeakyBucket{Count: c.count, Period: c.period, Burst: c.burst, Queue: c.queue, QueueFree: c.queueFree, Nginx: c.nginx, Shared: c.shared}, nil
 	case fixedWindow:
-		return FixedWindow{Count: c.count, Period: c.period, Epoch: epoch, Calendar: c.calendar, Zone: c.zone}, nil
+		return FixedWindow{Count: c.count, Period: c.period, Epoch: epoch, Calendar: c.calendar, Zone: c.zone, Day: c.day}, nil
 	case slidingWindow:
 		return SlidingWindow{Count: c.count, Period: c.period, Segments: c.segments, Weighted: c.weighted}, nil
 	case slidingLog:
@@ -317,6 +326,7 @@ func (c *parsed) options() []parsedOption {
 		{"shared", c.shared, leakyBucket + " " + concurrency},
 		{"anchor", c.anchor != "", fixedWindow + " " + tokenBucket},
 		{"calendar", c.calendar != "" || c.zone != nil, fixedWindow},
+		{"day", c.day != 0, fixedWindow},
 		{"segments", c.segments != 0, slidingWindow},
 		{"weighted", c.weighted, slidingWindow},
 	}

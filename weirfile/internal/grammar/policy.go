@@ -193,6 +193,7 @@ var limitFields = []Field{
 	{Name: "shared", Doc: "share the state of the other leaky buckets of this rate", Default: false, Shape: boolean},
 	{Name: "anchor", Doc: "where windows begin: first (the key's first request) or epoch", Default: "first", Shape: word},
 	{Name: "calendar", Doc: "use the days, weeks, months or years of this time zone as windows", Examples: []any{"Asia/Shanghai"}, Shape: word},
+	{Name: "day", Doc: "the day on which the windows of a calendar month begin; 31 is the last day of every month", Default: 1, Shape: scalar},
 	{Name: "segments", Doc: "the number of parts of a sliding window", Default: 10, Shape: scalar},
 	{Name: "weighted", Doc: "count the oldest part of a sliding window by its share", Default: false, Shape: boolean},
 	{Name: "lease", Doc: "the time after which a concurrency slot is free unless it is renewed", Default: "1m", Shape: word},
