@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,7 +60,12 @@ var testFile = regexp.MustCompile(`\A# \S+_test\.yaml\n`)
 // of its pages.
 func TestSchemaAcceptsGoodFiles(t *testing.T) {
 	s, good := policySchema(t), map[string]string{}
-	for _, name := range []string{"../weir.example.yaml", "../cmd/weir/internal/config/demo.yaml"} {
+	gallery, err := filepath.Glob("../docs/gallery/*.yaml")
+	if err != nil || len(gallery) < 30 {
+		t.Fatalf("%d files in the gallery, %v", len(gallery), err)
+	}
+	gallery = slices.DeleteFunc(gallery, func(name string) bool { return strings.HasSuffix(name, "_test.yaml") })
+	for _, name := range append(gallery, "../weir.example.yaml", "../cmd/weir/internal/config/demo.yaml") {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
