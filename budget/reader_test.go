@@ -45,7 +45,7 @@ func fixtures(t testing.TB) []string {
 }
 
 // read returns the usage of text that arrives in pieces.
-func read(f budget.Format, contentType, encoding string, text []byte, piece int) (budget.Usage, error, int64) {
+func read(f budget.Format, contentType, encoding string, text []byte, piece int) (budget.Usage, int64, error) {
 	r := budget.NewReader(f, contentType, encoding)
 	for len(text) > 0 {
 		n := min(piece, len(text))
@@ -54,7 +54,7 @@ func read(f budget.Format, contentType, encoding string, text []byte, piece int)
 	}
 	_ = r.Close()
 	u, err := r.Usage()
-	return u, err, r.Generated()
+	return u, r.Generated(), err
 }
 
 // TestFixtures reads a response of each format, by its name and automatically, in pieces and
@@ -74,7 +74,7 @@ func TestFixtures(t *testing.T) {
 		for _, f := range []budget.Format{format, budget.Auto, ""} {
 			for _, piece := range []int{1, 7, len(text)} {
 				for _, encoding := range []string{"", "identity", "gzip", "deflate", "raw deflate"} {
-					u, err, generated := read(f, contentType, strings.TrimPrefix(encoding, "raw "), encode(t, encoding, text), piece)
+					u, generated, err := read(f, contentType, strings.TrimPrefix(encoding, "raw "), encode(t, encoding, text), piece)
 					if format == budget.Bedrock && u.Model == "" {
 						u.Model = budget.PathModel("/model/m1/converse")
 					}
@@ -168,7 +168,7 @@ func TestReader(t *testing.T) {
 		{"binary events", "application/vnd.amazon.eventstream", `{"usage":{"inputTokens":5}}`, usage{}, budget.ErrBadUsage},
 	} {
 		for _, piece := range []int{3, 4096} {
-			u, err, _ := read(budget.Auto, test.contentType, "", []byte(test.text), piece)
+			u, _, err := read(budget.Auto, test.contentType, "", []byte(test.text), piece)
 			if u != test.want || !errors.Is(err, test.err) {
 				t.Errorf("%s: Usage = %+v, %v, want %+v, %v", test.name, u, err, test.want, test.err)
 			}
@@ -181,7 +181,7 @@ func TestReader(t *testing.T) {
 func TestEncodings(t *testing.T) {
 	text, contentType, _ := fixture(t, "openai-chat.json")
 	for encoding, body := range map[string][]byte{"br": text, "zstd": text, "gzip": text, "deflate": []byte("\x78\x9c\xff\xff")} {
-		if _, err, _ := read(budget.Auto, contentType, encoding, body, 5); !errors.Is(err, budget.ErrBadUsage) {
+		if _, _, err := read(budget.Auto, contentType, encoding, body, 5); !errors.Is(err, budget.ErrBadUsage) {
 			t.Errorf("%s: Usage = %v, want %v", encoding, err, budget.ErrBadUsage)
 		}
 	}
@@ -189,10 +189,10 @@ func TestEncodings(t *testing.T) {
 	w := gzip.NewWriter(&b)
 	_, _ = w.Write(text)
 	_ = w.Flush()
-	if u, err, _ := read(budget.Auto, contentType, "gzip", b.Bytes(), 5); u.Output != 50 || err != nil {
+	if u, _, err := read(budget.Auto, contentType, "gzip", b.Bytes(), 5); u.Output != 50 || err != nil {
 		t.Errorf("cut after the usage: Usage = %+v, %v, want 50 tokens of output", u, err)
 	}
-	if _, err, _ := read(budget.Auto, contentType, "gzip", nil, 1); !errors.Is(err, budget.ErrNoUsage) {
+	if _, _, err := read(budget.Auto, contentType, "gzip", nil, 1); !errors.Is(err, budget.ErrNoUsage) {
 		t.Errorf("empty body: Usage = %v, want %v", err, budget.ErrNoUsage)
 	}
 }
@@ -211,7 +211,7 @@ func TestGenerated(t *testing.T) {
 		{"content that is repeated", `data: {"type":"response.output_text.delta","delta":"12345678"}` + "\n\n" +
 			`data: {"type":"response.output_text.done","text":"12345678"}` + "\n\n", 2},
 	} {
-		if _, _, got := read(budget.Auto, sse, "", []byte(test.text), 5); got != test.want {
+		if _, got, _ := read(budget.Auto, sse, "", []byte(test.text), 5); got != test.want {
 			t.Errorf("%s: Generated = %d, want %d", test.name, got, test.want)
 		}
 	}
@@ -225,8 +225,8 @@ func FuzzReader(f *testing.F) {
 		f.Add(text, contentType, 3)
 	}
 	f.Fuzz(func(t *testing.T, text []byte, contentType string, piece int) {
-		u, err, generated := read(budget.Auto, contentType, "", text, max(1, min(piece, 100)))
-		whole, wholeErr, all := read(budget.Auto, contentType, "", text, len(text)+1)
+		u, generated, err := read(budget.Auto, contentType, "", text, max(1, min(piece, 100)))
+		whole, all, wholeErr := read(budget.Auto, contentType, "", text, len(text)+1)
 		if u != whole || (err == nil) != (wholeErr == nil) || generated != all {
 			t.Fatalf("in pieces %+v, %v, %d, at once %+v, %v, %d", u, err, generated, whole, wholeErr, all)
 		}
