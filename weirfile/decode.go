@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/budget"
 	"github.com/floodweir/weir/weirfile/internal/grammar"
 	"github.com/floodweir/weir/weirfile/strict"
@@ -17,6 +18,7 @@ type decoder struct {
 	expressions map[string]outcome // by what they are to be and their text
 	compiled    int                // bytes of them
 	notes       []string
+	parsed      map[string]weir.Limit // by text: overrides repeat a few
 
 	read         func(name string) ([]byte, error) // of a table; nil if other files are not read
 	prices       *budget.Prices                    // nil if there are none, or for pricesFailed

@@ -29,10 +29,18 @@ func (d *decoder) limit(p place) weir.Limit {
 	if !ok {
 		return weir.Limit{}
 	}
+	if l, ok := d.parsed[text]; ok {
+		return l
+	}
 	l, err := weir.ParseLimit(text)
 	if err != nil {
 		d.failIn(p, p.node.String(), "%s", plainError(err, text))
+		return l
 	}
+	if d.parsed == nil {
+		d.parsed = map[string]weir.Limit{}
+	}
+	d.parsed[text] = l
 	return l
 }
 
