@@ -117,3 +117,26 @@ func (s *Set) Exempt(es ...Exception) (*Set, error) {
 
 // Exceptions returns the arguments of Exempt. The caller must not modify them.
 func (s *Set) Exceptions() []Exception { return s.exceptions }
+
+// Unmatched returns the names of policies that apply to no request, because an exception covers their
+// match. It compares lists as they are written, so it does not find all of them.
+func (s *Set) Unmatched() []string {
+	var names []string
+	for _, p := range s.policies {
+		covers := func(x Exception) bool { return x.covers(&p.config.Match) }
+		if slices.ContainsFunc(s.exceptions, covers) || slices.ContainsFunc(p.config.Except, covers) {
+			names = append(names, p.Name())
+		}
+	}
+	return names
+}
+
+// covers reports whether every list of x contains that of m.
+func (x *Exception) covers(m *Match) bool {
+	contains := func(all, some []string) bool {
+		missing := func(one string) bool { return !slices.Contains(all, one) }
+		return len(all) == 0 || len(some) > 0 && !slices.ContainsFunc(some, missing)
+	}
+	return len(x.IPs)+len(x.Headers) == 0 && !x.Preflight &&
+		contains(x.Paths, m.Paths) && contains(x.Methods, m.Methods) && contains(x.Hosts, m.Hosts)
+}

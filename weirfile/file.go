@@ -35,8 +35,8 @@ type File struct {
 	// Functions configures limits on functions, for [guard.Config]; nil if omitted.
 	Functions *guard.Functions
 
-	// Notes lists fields in an old form that should be replaced, as
-	// "file:line:column: note: field: what to use".
+	// Notes lists fields in an old form that should be replaced, and policies that apply to no
+	// request, as "file:line:column: note: field: what to use".
 	Notes []string
 }
 

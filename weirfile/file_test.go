@@ -303,3 +303,19 @@ func TestNotes(t *testing.T) {
 		}
 	}
 }
+
+// TestUnmatchedPolicies checks the notes about policies that apply to no request.
+func TestUnmatchedPolicies(t *testing.T) {
+	const note = ": note: policies[%d]: it applies to no request: except covers all that it matches"
+	f := parse(t, `except: { paths: [/a, /b] }
+policies:
+  - { name: global, match: /a, key: client.ip, limits: 1/s }
+  - { name: wider, match: { paths: [/a, /c] }, key: client.ip, limits: 1/s }
+  - { name: own, match: { methods: [GET] }, except: { methods: [GET, POST] }, key: client.ip, limits: 1/s }
+  - { name: some, match: { methods: [GET] }, except: { methods: GET, ips: 10.0.0.0/8 }, key: client.ip, limits: 1/s }
+  - { name: every, key: client.ip, limits: 1/s }
+`)
+	if got, want := fmt.Sprint(f.Notes), "[f.yaml:3:5"+fmt.Sprintf(note, 0)+" f.yaml:5:5"+fmt.Sprintf(note, 2)+"]"; got != want {
+		t.Errorf("notes %s, want %s", got, want)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/floodweir/weir/internal/fault"
@@ -57,6 +58,15 @@ func (d *decoder) exempt(root mapping, set *policy.Set) *policy.Set {
 	if errors.As(err, &errs) {
 		r.report(errs, d.Faults()[before:])
 		return set
+	}
+	unmatched := exempted.Unmatched()
+	if len(unmatched) == 0 {
+		return exempted
+	}
+	for i, n := range d.List(root.Values["policies"]) {
+		if slices.Contains(unmatched, set.Policies()[i].Name()) {
+			d.note(place{n, strict.Index("policies", i), nil}, "it applies to no request: except covers all that it matches")
+		}
 	}
 	return exempted
 }
