@@ -128,7 +128,11 @@ func summary(name string, f *weirfile.File) string {
 		for _, k := range c.Key {
 			key = append(key, k.String())
 		}
-		fmt.Fprintf(&b, "policy: %s: %s by %s%s", c.Name, strings.Join(limits, " and "), strings.Join(key, ", "), matchText(c.Match))
+		by := " by " + strings.Join(key, ", ")
+		if c.Block && len(c.Overrides) == 0 { // for every key
+			by = ""
+		}
+		fmt.Fprintf(&b, "policy: %s: %s%s%s", c.Name, strings.Join(limits, " and "), by, matchText(c.Match))
 		for _, x := range c.Except {
 			fmt.Fprintf(&b, ", except%s", exceptionText(x))
 		}
