@@ -120,6 +120,7 @@ func (n *nginx) write() {
 		}
 		z.groups++
 	}
+	alone := map[*shared]int{} // policies of a zone of limit_conn
 	for _, g := range n.order {
 		listed := len(n.listed)
 		d, ok := n.policy(g)
@@ -135,8 +136,14 @@ func (n *nginx) write() {
 				n.listed = all
 			}
 		}
-		if ok {
-			n.add(d)
+		if !ok {
+			continue
+		}
+		z := n.zones[g.zone()]
+		if n.add(d); g.use.Zone.Conn {
+			if alone[z]++; alone[z] == 2 {
+				n.list(of(g.use.Zone.Directive), g.use.Zone.Directive.String(), "nginx counts the requests of all its uses together, and each of its policies counts its own")
+			}
 		}
 	}
 }

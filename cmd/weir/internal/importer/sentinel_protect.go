@@ -13,10 +13,9 @@ import (
 // Reasons for rules that a policy file cannot express. A rule that becomes possible is
 // converted where its reason is used.
 const (
-	noErrorCount = "it opens after a number of errors within statIntervalMs; a breaker in functions.rules opens after a number of errors among the last calls (failures, of), or a percentage within a period (rate)"
-	noMemory     = "its threshold depends on the memory in use (tokenCalculateStrategy 2), and a limit is constant"
-	noAuthority  = "an authority rule has no limit: allow or reject callers in a proxy in front"
-	noGateway    = "a rule of Sentinel's gateway adapter: write it as a policy with match.paths, with paramItem as its key"
+	noMemory    = "its threshold depends on the memory in use (tokenCalculateStrategy 2), and a limit is constant"
+	noAuthority = "an authority rule has no limit: allow or reject callers in a proxy in front"
+	noGateway   = "a rule of Sentinel's gateway adapter: write it as a policy with match.paths, with paramItem as its key"
 )
 
 // noMetric returns the reason for a trigger of a system rule.
@@ -80,7 +79,18 @@ func breaker(r *rule) (fields, notes []string, why string) {
 		notes = append(notes, "differs: a call that fails counts as a slow one does.")
 	case 1:
 	case 2:
-		return nil, nil, noErrorCount
+		// Sentinel opens above the count, sentinel-golang at it.
+		failures := new(big.Int).Quo(count.Num(), count.Denom())
+		if r.source == "" {
+			failures.Add(failures, big.NewInt(1))
+		}
+		if count.Sign() < 0 || failures.Sign() == 0 {
+			return nil, nil, fmt.Sprintf("want a number of errors, got %s", decimal(count))
+		}
+		if big.NewInt(least).Cmp(failures) > 0 {
+			notes = append(notes, fmt.Sprintf("differs: it opens after %s errors, Sentinel after %d calls at the earliest.", failures, least))
+		}
+		return r.times([]string{"failures: " + failures.String(), fmt.Sprintf("period: %dms", interval)}, cooldown), notes, ""
 	default:
 		return nil, nil, "want a grade of 0 (slow calls), 1 (ratio of errors) or 2 (number of errors)"
 	}
@@ -89,18 +99,26 @@ func breaker(r *rule) (fields, notes []string, why string) {
 	if ratio.Sign() <= 0 || ratio.Cmp(big.NewRat(1, 1)) > 0 {
 		return nil, nil, fmt.Sprintf("want a ratio above 0 and up to 1, got %s", decimal(ratio))
 	}
-	if whole.Int64() < 100 { // of 100 %, Sentinel opens at that too
+	switch { // of 100 %, Sentinel opens at that too
+	case whole.Int64() < 100 && r.source == "":
 		notes = append(notes, fmt.Sprintf("differs: it opens at %s %%; Sentinel opens above %s %%.", whole, decimal(percent)))
+	case !percent.IsInt():
+		notes = append(notes, fmt.Sprintf("differs: it opens at %s %%; Sentinel opens at %s %%.", whole, decimal(percent)))
 	}
 	fields = []string{"rate: " + whole.String(), fmt.Sprintf("of: %d", max(1, least)), fmt.Sprintf("period: %dms", interval)}
 	if slow != "" {
 		fields = append(fields, "slow: "+slow)
 	}
+	return r.times(fields, cooldown), notes, ""
+}
+
+// times adds the fields of a breaker that is open.
+func (r *rule) times(fields []string, cooldown int64) []string {
 	fields = append(fields, fmt.Sprintf("cooldown: %dms", cooldown))
 	if n := r.number("probeNum", 0); n > 0 {
 		fields = append(fields, fmt.Sprintf("trials: %d", n))
 	}
-	return fields, notes, ""
+	return fields
 }
 
 // system creates a policy for all requests from the thresholds of a system rule, and lists

@@ -90,7 +90,7 @@ func TestSentinelListed(t *testing.T) {
 		`"resource": 7, "count": 5`: "resource is 7, want a text",
 		`"resource": "/x", "count": 5, "paramIdx": 0, "controlBehavior": 1`:                                               "want a controlBehavior of 0 or 2 with a parameter",
 		`"resource": "/x", "limitApp": "a,b", "strategy": 1`:                                                              "an authority rule",
-		`"resource": "/x", "count": 5, "grade": 2, "timeWindow": 1`:                                                       "a number of errors within statIntervalMs",
+		`"resource": "/x", "count": -5, "grade": 2, "timeWindow": 1`:                                                      "want a number of errors, got -5",
 		`"resource": "/x", "count": 5, "grade": 1, "timeWindow": 1`:                                                       "want a ratio above 0 and up to 1, got 5",
 		`"resource": "/x", "count": 0.5, "grade": 3, "timeWindow": 1`:                                                     "want a grade of 0 (slow calls), 1 (ratio of errors) or 2",
 		`"resource": "/x", "count": 0.5, "grade": 0, "timeWindow": 1`:                                                     "want a count of whole milliseconds",
@@ -108,7 +108,7 @@ func TestSentinelListed(t *testing.T) {
 		`"metricType": 9, "triggerCount": 1`:                                                                              "want a metricType from 0 to 4",
 		`"metricType": 4, "triggerCount": 80, "strategy": -1`:                                                             "it limits by the CPU usage of the machine",
 		`"resource": "/x", "threshold": 5, "paramKey": "k", "specificItems": 7`:                                           "specificItems is 7, want a list",
-		`"resource": "/x", "threshold": 5, "strategy": 2, "retryTimeoutMs": 10`:                                           "a number of errors within statIntervalMs",
+		`"resource": "/x", "threshold": 0, "strategy": 2, "retryTimeoutMs": 10`:                                           "want a number of errors, got 0",
 		`"resource": "/x", "count": 5, "paramIdx": 0, "grade": 0, "paramFlowItemList": [{"object": "a", "count": 20000}]`: "count 20000: out of range",
 	} {
 		r, err := importer.Sentinel("rules.json", []byte("[\n{"+fields+"}]"))
@@ -153,6 +153,9 @@ func TestSentinelProtection(t *testing.T) {
 		`"qps": 100.0, "maxThread": 10`: `limits: ["100/s sliding_window segments 2", "11 concurrency"]`,
 		`"resource": "a", "strategy": 1, "retryTimeoutMs": 20, "minRequestAmount": 20, "statIntervalMs": 2000, "threshold": 0.2, "probeNum": 3`: "breaker: { rate: 20, of: 20, period: 2000ms, cooldown: 20ms, trials: 3 }",
 		`"resource": "a", "strategy": 0, "retryTimeoutMs": 10, "maxAllowedRtMs": 100, "threshold": 0.1, "statIntervalMs": 1000`:                 "breaker: { rate: 10, of: 1, period: 1000ms, slow: 101ms, cooldown: 10ms }",
+		`"resource": "a", "count": 5, "grade": 2, "timeWindow": 3, "statIntervalMs": 60000`:                                                     "breaker: { failures: 6, period: 60000ms, cooldown: 3000ms }",
+		`"resource": "a", "count": 1, "grade": 2, "timeWindow": 3, "minRequestAmount": 10`:                                                      "# differs: it opens after 2 errors, Sentinel after 10 calls at the earliest.",
+		`"resource": "a", "strategy": "ErrorCount", "retryTimeoutMs": 20, "threshold": 5, "statIntervalMs": 2000, "probeNum": 2`:                "breaker: { failures: 5, period: 2000ms, cooldown: 20ms, trials: 2 }",
 		`"metricType": 3, "triggerCount": 8, "strategy": -1`:                                                                                    `limits: ["8/s sliding_window segments 2"]`,
 		`"metricType": 2, "triggerCount": 8, "strategy": 0`:                                                                                     `limits: ["8 concurrency"]`,
 	} {
