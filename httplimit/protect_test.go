@@ -12,8 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/protect"
 )
 
@@ -102,6 +104,37 @@ func TestProtectResults(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestClassify checks that the first policy that matches names the class.
+func TestClassify(t *testing.T) {
+	var all []*policy.Policy
+	for _, c := range []policy.Config{
+		{Name: "critical", Match: policy.Match{Paths: []string{"/pay/*"}}},
+		{Name: "batch", Match: policy.Match{Headers: map[string][]string{"X-Class": {"batch"}}}},
+	} {
+		c.Key, c.Limits = []policy.KeyPart{{Source: policy.Constant, Name: "all"}}, []weir.Limit{weir.MustLimit("1/s")}
+		p, err := policy.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	set, err := policy.NewSet(all...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	class := httplimit.Classify(set, httplimit.ClientAddress{})
+	for path, want := range map[string]string{"/": "batch", "/pay/1": "critical"} {
+		r := httptest.NewRequest("GET", path, nil)
+		r.Header.Set("X-Class", "batch")
+		if got := class(r); got != want {
+			t.Errorf("%s: class %q, want %q", path, got, want)
+		}
+	}
+	if got := class(httptest.NewRequest("GET", "/", nil)); got != "" {
+		t.Errorf("class %q, want the default", got)
 	}
 }
 

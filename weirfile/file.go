@@ -29,14 +29,19 @@ type File struct {
 
 	Failover Failover
 
+	// System configures the rejection of requests while the process is overloaded; nil if
+	// omitted.
+	System *SystemRules
+
 	// Policies holds the policies in the order of the file.
 	Policies *policy.Set
 
 	// Functions configures limits on functions, for [guard.Config]; nil if omitted.
 	Functions *guard.Functions
 
-	// Notes lists fields in an old form that should be replaced, and policies that apply to no
-	// request, as "file:line:column: note: field: what to use".
+	// Notes lists fields in an old form that should be replaced, fields with a better
+	// alternative, and policies that apply to no request, as
+	// "file:line:column: note: field: what to use".
 	Notes []string
 }
 
@@ -185,6 +190,7 @@ func (d *decoder) file(root strict.Node, f *File) {
 	f.Store = d.store(m.at("store"))
 	d.failover(m.at("failover"), &f.Failover)
 	d.gateway(m.at("gateway"), &f.Gateway)
+	f.System = d.system(m.at("system"))
 	d.http(m.at("http"), &f.HTTP)
 	d.grpc(m.at("grpc"), &f.GRPC)
 	d.listener(m.at("resp"), &f.RESP)

@@ -17,6 +17,7 @@ var File = &Shape{Kind: Map, Def: "file", Fields: []Field{
 	{Name: "admin", Doc: "the console and the metrics, for operators", Shape: listener},
 	{Name: "except", Doc: "requests to which no policy applies: lists that must all match, or several such maps", Examples: []any{map[string]any{"paths": "/healthz"}}, Shape: except},
 	{Name: "prices", Doc: "the prices of language models, for budgets in usd", Shape: prices},
+	{Name: "system", Doc: "reject requests at the gateway while this process is overloaded, the least important first", Shape: overload},
 	{Name: "policies", Doc: "which requests are limited, how, and what happens to denied ones", Shape: &Shape{
 		Kind: List, Of: policies, Want: "want a list of policies, each with name, key and limits",
 	}},
@@ -47,6 +48,24 @@ var gateway = &Shape{Kind: Map, Def: "gateway", Fields: []Field{
 		Default: []string{"draft-08", "legacy"}, Shape: fields},
 	{Name: "retry_jitter", Doc: "the maximum random time added to Retry-After, so that clients do not all retry at once", Default: "0s",
 		Shape: &Shape{Kind: Duration, Longest: time.Hour}},
+}}
+
+var overload = &Shape{Kind: Map, Def: "system", NotEmpty: true, Want: "want cpu, memory, load or inflight", Fields: []Field{
+	modeOfProtection,
+	{Name: "cpu", Doc: "shed requests above this percentage of the CPU that the process may use", Examples: []any{80}, Shape: percent},
+	{Name: "memory", Doc: "shed requests above this percentage of the memory that the process may use", Examples: []any{90}, Shape: percent},
+	{Name: "load", Doc: "shed requests above this load average of the machine", Examples: []any{16}, Shape: calls},
+	{Name: "inflight", Doc: "the maximum number of requests in flight", Examples: []any{2000}, Shape: calls},
+	{Name: "exempt", Doc: "requests that are neither rejected nor measured by system rules and protections of routes, such as health checks", Examples: []any{"/healthz"}, Shape: match},
+	{Name: "priorities", Doc: "priority classes; the first that matches applies, others belong to the default class", Shape: &Shape{
+		Kind: List, Want: "want a list of classes, each with a name, match and shed_at", Of: &Shape{Kind: Map, Def: "priority", Fields: []Field{
+			{Name: "name", Doc: "the name of the class", Required: true, Examples: []any{"critical"}, Shape: name},
+			{Name: "match", Doc: "the requests of the class, as in policies", Required: true, Examples: []any{"/pay/*"}, Shape: match},
+			{Name: "shed_at", Doc: "shed it above this percentage of cpu and of inflight; 100: only when inflight is reached", Required: true, Examples: []any{70}, Shape: &Shape{
+				Kind: Integer, Least: 1, Most: 100, Want: "want a percentage from 1 to 100",
+			}},
+		}},
+	}},
 }}
 
 var http = &Shape{Kind: Map, Def: "http", Fields: []Field{

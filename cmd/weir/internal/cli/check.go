@@ -113,6 +113,13 @@ func summary(name string, f *weirfile.File) string {
 	for _, x := range f.Policies.Exceptions() {
 		fmt.Fprintf(&b, "except:%s\n", exceptionText(x))
 	}
+	if s := f.System; s != nil {
+		fmt.Fprintf(&b, "system: cpu %d, memory %d, load %v, inflight %d, %d priorities", s.CPU, s.Memory, s.Load, s.InFlight, len(s.Priorities))
+		if s.Shadow {
+			b.WriteString(" (shadow)")
+		}
+		b.WriteByte('\n')
+	}
 	for _, p := range f.Policies.Policies() {
 		c := p.Config()
 		var limits, key []string

@@ -28,6 +28,7 @@ type Config struct {
 	Snapshot string
 
 	Gateway  Gateway
+	System   *weirfile.SystemRules // nil without rules
 	HTTP     HTTP
 	GRPC     GRPC
 	RESP     RESP
@@ -153,6 +154,7 @@ func Load(s Source) (*Config, error) {
 // Complete is like Load for a file that is already read.
 func Complete(file *weirfile.File, s Source) (*Config, error) {
 	c := &Config{File: s.File, Policies: file.Policies}
+	c.System = file.System
 	c.Gateway.Routes = file.Gateway.Routes
 	c.Gateway.Client = file.Gateway.Client
 	c.Gateway.Fields = file.Gateway.Fields

@@ -16,6 +16,7 @@ import (
 	"github.com/floodweir/weir/denycache"
 	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/protect"
 )
 
 // A Config is the configuration of Metrics. Its zero value works.
@@ -43,7 +44,9 @@ type Metrics struct {
 	commands                                                      *prometheus.CounterVec
 	throttle                                                      [results]prometheus.Counter
 
-	protections *prometheus.CounterVec
+	protections   *prometheus.CounterVec
+	system        atomic.Pointer[protect.System]
+	systemMissing *prometheus.GaugeVec
 
 	connections        *prometheus.GaugeVec
 	connectionsRefused *prometheus.CounterVec
@@ -104,6 +107,12 @@ func New(c Config) *Metrics {
 		"Events counted under \"other\" because there are more than MaxSeries names, by kind of name.", "kind")
 	m.protections = m.counters("weir_protection_rejected_total",
 		"Requests that a protection rejected, or would reject in shadow mode, by upstream.", "upstream", "protection", "mode")
+	m.systemMissing = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "weir_system_metric_missing", Help: "1 while a metric of a system rule is unavailable, so the rule is inactive, else 0.",
+	}, []string{"metric"})
+	m.registry.MustRegister(m.systemMissing, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "weir_system_cpu_ratio", Help: "CPU in use, as a fraction of what the process may use; 0 without a rule.",
+	}, m.systemCPU))
 	m.connections = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "weir_connections", Help: "Open connections of clients, by interface.",
 	}, []string{"interface"})

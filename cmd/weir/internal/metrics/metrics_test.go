@@ -349,6 +349,7 @@ func TestPage(t *testing.T) {
 	m := everything(t)
 	m.Connected("http", 1)
 	m.ConnectionRefused("http")
+	m.SystemMetricMissing("cpu", true)
 	m.Protection("http://127.0.0.1:3000")("breaker", false)
 	m.Observe("d", enforce.Event{Policy: newPolicy(t, "api", policy.Enforce), Outcome: enforce.Unsettled})
 	m.Observe("d", enforce.Event{Policy: newPolicy(t, "api", policy.Enforce), Outcome: enforce.Unpriced})

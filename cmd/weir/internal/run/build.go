@@ -9,6 +9,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/forwardauth"
 	"github.com/floodweir/weir/cmd/weir/internal/gateway"
 	"github.com/floodweir/weir/cmd/weir/internal/httpapi"
+	"github.com/floodweir/weir/cmd/weir/internal/protection"
 	"github.com/floodweir/weir/cmd/weir/internal/ratelimit"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
@@ -41,9 +42,6 @@ func (r *reloader) assemble(c *config.Config, limits *ratelimit.Config, v *versi
 		return nil, err
 	}
 	if routes := routes(c, r.upstream); len(routes) > 0 {
-		if err := r.protect(g, routes); err != nil {
-			return nil, err
-		}
 		g.gateway, err = r.newGateway(g, routes)
 	}
 	return g, err
@@ -99,9 +97,30 @@ func (r *reloader) newGateway(g *generation, routes []gateway.Route) (*gateway.G
 	if err != nil {
 		return nil, err
 	}
+	p := protection.Config{
+		Routes: c.Routes, Rules: g.config.System, Client: c.Client, RetryJitter: c.RetryJitter,
+		Observe: r.observers.metrics.Protection, Missing: r.missing,
+	}
+	if old := r.current.Load(); old != nil {
+		p.Previous = old.protections
+	}
+	if g.protections, err = protection.New(p); err != nil {
+		return nil, err
+	}
+	for i := range c.Routes {
+		routes[i].Protect = g.protections.Route(i)
+	}
 	return gateway.New(gateway.Config{
 		Routes: routes, Limit: limit.Wrap, Client: c.Client,
 		RequestID: c.RequestID, AccessLog: c.AccessLog, Log: r.log.With("interface", "gateway"),
 		Transport: r.observers.telemetry.Transport,
 	})
+}
+
+// missing reports that a metric of a system rule is unavailable, or available if err is nil.
+func (r *reloader) missing(metric string, err error) {
+	r.observers.metrics.SystemMetricMissing(metric, err != nil)
+	if err != nil {
+		r.log.Warn("system metric unavailable: its rule is inactive", "metric", metric, "error", err)
+	}
 }

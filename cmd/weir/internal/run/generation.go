@@ -6,10 +6,10 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/gateway"
 	"github.com/floodweir/weir/cmd/weir/internal/httpapi"
+	"github.com/floodweir/weir/cmd/weir/internal/protection"
 	"github.com/floodweir/weir/cmd/weir/internal/ratelimit"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
-	"github.com/floodweir/weir/protect"
 )
 
 // A generation holds everything that a reload replaces. A request that was admitted ends
@@ -23,7 +23,7 @@ type generation struct {
 	api      *httpapi.API
 
 	middlewares map[string]*httplimit.Middleware // by interface
-	protections map[string][]protect.Protection  // by upstream and settings
+	protections *protection.Set                  // of the gateway; nil without routes
 }
 
 // String returns the number and the source of the policies.

@@ -141,6 +141,7 @@ func (r *reloader) replace(from origin, cause string, g *generation, err error) 
 // activate puts g into force for every request that begins from now on.
 func (r *reloader) activate(g *generation) {
 	old := r.current.Swap(g)
+	r.observers.metrics.System(g.protections.System())
 	if old != nil {
 		for name, m := range old.middlewares {
 			m.Replace(g.middlewares[name]) // moves waiting requests to the new limits
