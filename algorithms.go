@@ -16,6 +16,7 @@ const (
 	slidingWindow = "sliding_window"
 	slidingLog    = "sliding_log"
 	concurrency   = "concurrency"
+	tenantBucket  = "tenant_bucket"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 )
 
 // A LimitConfig describes a limit: it is a TokenBucket, LeakyBucket, FixedWindow,
-// SlidingWindow, SlidingLog or Concurrency. Every count is from 1 to 2^40, and
+// SlidingWindow, SlidingLog, Concurrency or TenantBucket. Every count is from 1 to 2^40, and
 // every duration is in whole microseconds, from 1 µs to 100 years.
 type LimitConfig interface {
 	// compile checks the description and makes its spec.

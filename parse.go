@@ -3,6 +3,7 @@ package weir
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -30,6 +31,8 @@ import (
 //	100/m sliding_log
 //	20 concurrency lease 30s              20 at a time
 //	20 concurrency shared                 one state with others, of any count and lease
+//	100/s tenant_bucket burst 100 tenant a tenants a:3:50,b:1:20
+//	                                      that of a, with NAME:WEIGHT:BURST of all tenants
 //
 // A period is a Go duration or a unit: us, ms, s, m, h, d, w, sec, min, hr, second, minute,
 // hour, day, week or year. A day has 24 hours, a week 7 days and a year 365. With the
@@ -37,7 +40,7 @@ import (
 // is one of UTC. A number may have underscores, as in 1_000_000. An error wraps
 // ErrInvalid, and quotes the text and the invalid word.
 func ParseLimit(text string) (Limit, error) {
-	if len(text) > 256 {
+	if len(text) > 256 && !(strings.Contains(text, tenantBucket) && len(text) < 256<<10) {
 		return Limit{}, fmt.Errorf("weir: limit: %w: want at most 256 bytes, got %d", ErrInvalid, len(text))
 	}
 	p := parser{text: text, words: strings.Fields(text)}
@@ -74,6 +77,8 @@ type parsed struct {
 	day       int
 	segments  int
 	weighted  bool
+	tenant    string
+	tenants   []Tenant
 }
 
 type parser struct {
@@ -145,7 +150,7 @@ func (p *parser) option(c *parsed) error {
 	switch word {
 	case "gcra":
 		return p.algorithm(c, tokenBucket)
-	case tokenBucket, leakyBucket, fixedWindow, slidingWindow, slidingLog, concurrency:
+	case tokenBucket, leakyBucket, fixedWindow, slidingWindow, slidingLog, concurrency, tenantBucket:
 		return p.algorithm(c, word)
 	case "interval":
 		c.interval = true
@@ -194,7 +199,7 @@ func suggest(word string, known []string) string {
 func (p *parser) valued(c *parsed, word string) (err error) {
 	value := ""
 	switch word {
-	case "burst", "initial", "warmup", "delay", "anchor", "calendar", "day", "segments", "lease":
+	case "burst", "initial", "warmup", "delay", "anchor", "calendar", "day", "segments", "lease", "tenant", "tenants":
 		if value = p.next(); value == "" {
 			return p.errorf("want a value after %s", word)
 		}
@@ -218,6 +223,12 @@ func (p *parser) valued(c *parsed, word string) (err error) {
 		if p.seen["nodelay"] {
 			return p.errorf("nodelay contradicts queue and delay")
 		}
+	case "tenant":
+		if c.tenant, err = url.QueryUnescape(value); err != nil {
+			err = p.errorf("tenant: want a name as in a URL query, got %.40q", value)
+		}
+	case "tenants":
+		c.tenants, err = p.parseTenants(value)
 	case "anchor":
 		c.anchor = value
 	case "segments":
@@ -287,6 +298,8 @@ func (c *parsed) config() (LimitConfig, error) {
 		return SlidingWindow{Count: c.count, Period: c.period, Segments: c.segments, Weighted: c.weighted}, nil
 	case slidingLog:
 		return SlidingLog{Count: c.count, Period: c.period}, nil
+	case tenantBucket:
+		return TenantBucket{Count: c.count, Period: c.period, Burst: c.burst, Tenants: c.tenants, Tenant: c.tenant}, nil
 	case concurrency:
 		return Concurrency{Count: c.count, Lease: c.period, Shared: c.shared}, nil
 	}
@@ -316,7 +329,7 @@ type parsedOption struct {
 
 func (c *parsed) options() []parsedOption {
 	return []parsedOption{
-		{"burst", c.burst != 0, tokenBucket + " " + leakyBucket},
+		{"burst", c.burst != 0, tokenBucket + " " + leakyBucket + " " + tenantBucket},
 		{"interval", c.interval, tokenBucket},
 		{"initial", c.initial != nil, tokenBucket},
 		{"warmup", c.warmup != 0, tokenBucket},
@@ -329,5 +342,7 @@ func (c *parsed) options() []parsedOption {
 		{"day", c.day != 0, fixedWindow},
 		{"segments", c.segments != 0, slidingWindow},
 		{"weighted", c.weighted, slidingWindow},
+		{"tenant", c.tenant != "", tenantBucket},
+		{"tenants", c.tenants != nil, tenantBucket},
 	}
 }

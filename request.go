@@ -108,6 +108,8 @@ func (r *Request) Validate() error {
 		return fmt.Errorf("weir: verb: %w: want a constant of type Verb, got %d", ErrInvalid, r.Verb)
 	case r.Carry > CarryReset:
 		return fmt.Errorf("weir: carry: %w: want a constant of type Carry, got %d", ErrInvalid, r.Carry)
+	case r.Verb >= Reserve && r.Limit.Algorithm() == tenantBucket:
+		return fmt.Errorf("weir: verb: %w: want a limit other than tenant_bucket, which has no reservations, got %s", ErrInvalid, r.Verb)
 	case r.Verb >= Reserve:
 		return r.validateReservation()
 	}

@@ -272,7 +272,7 @@ func repeatable(rs []weir.Request) bool {
 // scarce reports whether an equal call after an admitted one would probably be denied.
 func scarce(rs []weir.Request, ds []weir.Decision) bool {
 	for i := range rs {
-		if !rs[i].Limit.IsConcurrency() && ds[i].Remaining < rs[i].N {
+		if !lends(rs[i].Limit) && ds[i].Remaining < rs[i].N {
 			return true
 		}
 	}

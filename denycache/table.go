@@ -29,7 +29,7 @@ func (s *Store) entry(h uint64, rs []weir.Request, ds []weir.Decision, seen []ve
 	for i := range ds {
 		d := &ds[i]
 		switch {
-		case d.Degraded != "" || !d.OK && rs[i].Limit.IsConcurrency():
+		case d.Degraded != "" || !d.OK && lends(rs[i].Limit):
 			return nil
 		case !d.OK:
 			states = append(states, seen[i])
@@ -142,3 +142,7 @@ func (t table) len() (n int) {
 	}
 	return n
 }
+
+// lends reports whether a limit may admit a request before its RetryAfter without a change that
+// the cache sees: a slot is given back, or another tenant leaves tokens.
+func lends(l weir.Limit) bool { return l.IsConcurrency() || l.Algorithm() == "tenant_bucket" }

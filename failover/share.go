@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,8 @@ const MaxNodes = 1 << 20
 //   - Windows, intervals and a sliding_log get the count divided by nodes, rounded down, in
 //     the same period. If that is less than one, it is one in a period that is longer by the
 //     same factor. A calendar window keeps its length and gets at least one.
+//   - A tenant_bucket is divided like a bucket, and so are the bursts of its tenants, to at
+//     least one token each.
 //   - Slots of concurrency are divided and rounded down, to at least one.
 //
 // Each share keeps the bound of its algorithm. All shares together admit at most what the
@@ -82,6 +85,17 @@ func share(l weir.Limit, nodes int64) weir.Limit {
 		config = c
 	case weir.SlidingLog:
 		c.Count, c.Period = divide(c.Count, c.Period, nodes, maxPeriod, 0)
+		config = c
+	case weir.TenantBucket:
+		c.Count, c.Period = divideRate(c.Count, c.Period, nodes)
+		c.Tenants = slices.Clone(c.Tenants)
+		bursts := int64(0)
+		for i := range c.Tenants {
+			t := &c.Tenants[i]
+			t.Burst = max(1, t.Burst/nodes)
+			bursts += t.Burst
+		}
+		c.Burst = max(c.Burst/nodes, bursts)
 		config = c
 	case weir.Concurrency:
 		c.Count = max(1, c.Count/nodes)

@@ -38,6 +38,10 @@ func (p *Policy) compile(f *faults) {
 	if c.Carry > weir.CarryReset {
 		f.Add("carry", fmt.Sprint(c.Carry), "want one of the carries, such as weir.CarryProportional")
 	}
+	if len(c.Tenants) > 0 {
+		p.tenants = compileTenants(p, f)
+		return
+	}
 	p.compileOverrides(f)
 }
 
@@ -194,6 +198,9 @@ func (p *Policy) compileLimits(f *faults, field string, limits []weir.Limit) {
 			f.Add(at, fault.Quote(l.String()), "want every limit once: it is %s[%d] already", field, j)
 		} else if j := ofState(limits[:i], l); j >= 0 {
 			f.Add(at, fault.Quote(l.String()), "want one leaky bucket of a rate: it is the bucket of %s[%d] already, and a request would count twice in it", field, j)
+		}
+		if _, ok := l.Config().(weir.TenantBucket); ok {
+			f.Add(at, fault.Quote(l.String()), "want the limit of all tenants, such as 1000/s, and the field tenants")
 		}
 		if p.config.Cost > l.Capacity() {
 			f.Add(at, fault.Quote(l.String()), "want a capacity of at least %d, the cost of a request: it never admits one", p.config.Cost)

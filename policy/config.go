@@ -95,6 +95,13 @@ type Config struct {
 	// Overrides replace the limits of certain keys: at most 100,000, of which at most 1,000
 	// match more than one key.
 	Overrides []Override
+
+	// Tenants, if there are any, divide the limit among the keys: at most 256. Limits is then one
+	// smooth token bucket, the parent. Each tenant has a guaranteed minimum, and what it does not
+	// use is lent to the others (see weir.TenantBucket). A tenant with the key "*" is required: it
+	// is that of all keys without a tenant of their own. Overrides, Candidate, Zone, Settle, other
+	// values of Carry than CarryUsage and counts by response are not available with tenants.
+	Tenants []Tenant
 }
 
 // A FailMode selects the outcome of a request that the store did not decide. The zero value

@@ -211,9 +211,13 @@ func (to *pending) add(m *member, charge *Charge, parts []byte, s *source) (limi
 	if len(m.previous) > 0 {
 		from = m.history.from(limits, override != nil, charge.Key, parts, s)
 	}
+	key := charge.Key
+	if m.tenants != nil {
+		key = m.bucket // all tenants share a state
+	}
 	charge.From, charge.Blocked = len(to.requests), blocked
 	for i, l := range limits {
-		to.requests = append(to.requests, weir.Request{Verb: weir.Take, Key: charge.Key, Limit: l, N: charge.Cost})
+		to.requests = append(to.requests, weir.Request{Verb: weir.Take, Key: key, Limit: l, N: charge.Cost})
 		if from != nil && from[i] != nil {
 			r := &to.requests[len(to.requests)-1]
 			if r.From = from[i]; !l.Equal(r.From[0]) {

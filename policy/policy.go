@@ -20,9 +20,10 @@ type Policy struct {
 	headers   []headerMatch
 	except    []exception
 	parts     []part
-	overrides map[string]int // indexes of config.Overrides, by key
+	overrides map[string]int // indexes of config.Overrides or config.Tenants, by key
 	wildcards []wildcard     // in order
 	candidate *Policy        // nil if there is none
+	tenants   *tenants       // nil if there are none
 }
 
 type headerMatch struct {
@@ -208,17 +209,21 @@ func (h *headerMatch) matches(lines []string) bool {
 // limits returns the limits of a key, and the override that gives them, or nil. parts are the
 // values of the key, which a hashed key does not contain.
 func (p *Policy) limits(key string, parts []byte, s *source) ([]weir.Limit, *Override) {
-	if len(p.overrides) > 0 {
-		if i, ok := p.overrides[key]; ok {
-			return p.config.Overrides[i].Limits, &p.config.Overrides[i]
+	i, ok := p.overrides[key]
+	if !ok {
+		if i = slices.IndexFunc(p.wildcards, func(w wildcard) bool { return w.fits(parts, s) }); i >= 0 {
+			i = p.wildcards[i].override
 		}
 	}
-	for i := range p.wildcards {
-		if w := &p.wildcards[i]; w.fits(parts, s) {
-			return p.config.Overrides[w.override].Limits, &p.config.Overrides[w.override]
-		}
+	switch {
+	case p.tenants != nil && i < 0:
+		return p.tenants.limits[p.tenants.rest], nil
+	case p.tenants != nil:
+		return p.tenants.limits[i], nil
+	case i < 0:
+		return p.config.Limits, nil
 	}
-	return p.config.Limits, nil
+	return p.config.Overrides[i].Limits, &p.config.Overrides[i]
 }
 
 func canonical(header string) string { return textproto.CanonicalMIMEHeaderKey(header) }

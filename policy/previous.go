@@ -30,7 +30,7 @@ type history struct {
 // inherit makes m the successor of old, which may be nil.
 func (m *member) inherit(old *member) {
 	c := &m.config
-	if old == nil || m.bucket != old.bucket || !slices.EqualFunc(m.parts, old.parts, sameBucket) {
+	if old == nil || m.tenants != nil || old.tenants != nil || m.bucket != old.bucket || !slices.EqualFunc(m.parts, old.parts, sameBucket) {
 		return
 	}
 	for _, p := range append([]*Policy{old.Policy}, old.previous...) {

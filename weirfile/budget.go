@@ -79,7 +79,7 @@ func (d *decoder) price(m mapping, at string, places map[string]strict.Node) bud
 // together, so levels are too.
 func (r *policyReader) budget(m mapping, c policy.Config) []policy.Config {
 	p := r.record(m.at("budget"))
-	for _, name := range []string{"key", "limits", "nginx", "block", "cost", "count", "failures", "candidate", "overrides"} {
+	for _, name := range []string{"key", "limits", "nginx", "block", "cost", "count", "failures", "candidate", "overrides", "tenants"} {
 		if other := m.at(name); other.there() {
 			r.failIn(other, "", "want it or budget, not both: each level of a budget has a key and limits")
 		}

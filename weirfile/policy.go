@@ -35,6 +35,7 @@ func (r *policyReader) config(m mapping) policy.Config {
 	c.Candidate = r.limits(m.at("candidate"))
 	c.Carry = r.carry(m.at("carry"))
 	r.overrides(m.at("overrides"), &c)
+	r.tenants(m.at("tenants"), &c)
 	r.nginx(m.at("nginx"), &c)
 	return c
 }
@@ -331,6 +332,30 @@ func (r *policyReader) overrides(p place, c *policy.Config) {
 			o.Limits, o.Block, o.Unlimited = r.allowance(r.record(p))
 		}
 		c.Overrides = append(c.Overrides, o)
+	}
+}
+
+func (r *policyReader) tenants(p place, c *policy.Config) {
+	for _, e := range r.elements(p) {
+		m := r.mapping(r.record(e))
+		var t policy.Tenant
+		if p := m.at("key"); p.there() {
+			t.Key = r.overrideKey(r.record(p))
+		}
+		t.Weight, t.Burst = 1, 1
+		if p := m.at("weight"); p.there() {
+			t.Weight = r.integer(r.record(p))
+		}
+		if p := m.at("burst"); p.there() {
+			t.Burst = r.integer(r.record(p))
+		}
+		if p := m.at("ceil"); p.there() {
+			t.Ceil = r.limit(r.record(p))
+		}
+		c.Tenants = append(c.Tenants, t)
+	}
+	if len(c.Tenants) > 0 {
+		r.record(p)
 	}
 }
 

@@ -28,6 +28,7 @@ type twin struct {
 	c    *redistest.Conn
 	sha  string
 	rule algo.Rule
+	any  []algo.Rule // which share the state; each ask is to one of them
 	key  string
 	rng  *rand.Rand
 
@@ -41,8 +42,17 @@ type twin struct {
 
 // runTwins compares the rules on one server.
 func runTwins(t *testing.T, rules map[string]algo.Rule) {
-	s := redistest.Start(t)
+	sharing := map[string][]algo.Rule{}
 	for name, rule := range rules {
+		sharing[name] = []algo.Rule{rule}
+	}
+	runSharing(t, sharing)
+}
+
+// runSharing compares lists of rules that share one state.
+func runSharing(t *testing.T, rules map[string][]algo.Rule) {
+	s := redistest.Start(t)
+	for name, any := range rules {
 		t.Run(name, func(t *testing.T) {
 			c, err := redistest.Dial(s.Addr)
 			if err != nil {
@@ -53,9 +63,9 @@ func runTwins(t *testing.T, rules map[string]algo.Rule) {
 			if err != nil {
 				t.Fatalf("SCRIPT LOAD: %v", err)
 			}
-			w := &twin{t: t, c: c, sha: sha.(string), rule: rule, key: name,
+			w := &twin{t: t, c: c, sha: sha.(string), rule: any[0], any: any, key: name,
 				rng: rand.New(rand.NewPCG(*twinSeed, 0)), now: 1_700_000_000_000_000,
-				ids: rule.Name() == "concurrency"}
+				ids: any[0].Name() == "concurrency"}
 			w.run(*twinAsks)
 		})
 	}
@@ -103,6 +113,9 @@ const latest = algo.MaxInstant - 2*algo.MaxSpan
 
 // next makes a random ask and applies the rule, with the same clock guard as the script.
 func (w *twin) next() step {
+	if len(w.any) > 1 {
+		w.rule = w.any[w.rng.IntN(len(w.any))]
+	}
 	w.now = min(w.now+w.jump(), latest)
 	a := algo.Ask{Op: algo.Op(w.rng.IntN(5)), N: w.amount()}
 	if w.rng.IntN(2) == 0 {

@@ -10,6 +10,16 @@ const (
 	day    = 24 * hour
 )
 
+var tenants = []algo.Tenant{{ID: 5, Weight: 3, Burst: 7}, {ID: 3, Weight: 1, Burst: 2}, {ID: 8, Weight: 2, Burst: 6}}
+
+var tenantLacks = map[string]string{
+	"TestRetryIsTight":                  "the pool may admit a request earlier",
+	"TestBalanceIsWhatFits":             "the balance is that of requests of one token: none mixes its own level and the pool",
+	"TestTakeSplits":                    "two requests may use two places",
+	"TestCarryBetweenRules":             "the balance has two places, and one request the capacity of one",
+	"TestReturnNeverLiftsAboveCapacity": "the balance has two places, and one request the capacity of one",
+}
+
 // bucketRules are the rules that refill.
 var bucketRules = []namedRule{
 	{name: "token", rule: must(algo.NewTokenBucket(10, second, 20)), grain: 1, span: second, most: 30},
@@ -25,6 +35,10 @@ var bucketRules = []namedRule{
 	{name: "leaky/meter", rule: must(algo.NewLeakyBucket(10, second, 5, algo.Queueing{})), grain: 1, span: second, most: 16},
 	{name: "leaky/none", rule: must(algo.NewLeakyBucket(7, second, 0, algo.Queueing{Queue: true})), grain: 1, span: second, most: 8},
 	{name: "leaky/queue", rule: must(algo.NewLeakyBucket(3, second, 9, algo.Queueing{Queue: true, Free: 2})), grain: 1, span: second, most: 13},
+
+	{name: "tenant/one", rule: must(algo.NewTenantBucket(10, second, 20, []algo.Tenant{{ID: 1, Weight: 1, Burst: 20}}, 0)), grain: 1, span: second, most: 30},
+	{name: "tenant/first", rule: must(algo.NewTenantBucket(10, second, 20, tenants, 0)), grain: 1, span: second, most: 30, lacks: tenantLacks},
+	{name: "tenant/last", rule: must(algo.NewTenantBucket(3, second, 40, tenants, 2)), grain: 1, span: second, most: 43, lacks: tenantLacks},
 
 	{name: "interval", rule: must(algo.NewIntervalBucket(10, second, 25, false)), grain: 1, span: second, most: 35},
 	{name: "interval/small burst", rule: must(algo.NewIntervalBucket(10, 100, 3, false)), grain: 1, span: 100, most: 6},
@@ -54,6 +68,7 @@ var (
 	warmupLacks = map[string]string{
 		"TestBalanceIsWhatFits":             "one Take of any size keeps the bucket busy until it is paid",
 		"TestTakeSplits":                    "one Take of any size keeps the bucket busy until it is paid",
+		"TestCarryBetweenRules":             "the balance has two places, and one request the capacity of one",
 		"TestReturnNeverLiftsAboveCapacity": "a Return can free the bucket, and then the whole burst fits",
 	}
 	primedLacks = map[string]string{

@@ -13,6 +13,7 @@ import "math/bits"
 //	fixed window             the same window and count
 //	sliding window, log      the same segments or entries
 //	concurrency              the same slots
+//	tenant bucket            the same tokens left, of every child and in the pool
 //
 // If only a count or a burst changes, no wait is longer after a raise, and after a lower every
 // token that counted still counts. A change there and back restores the state, except for
@@ -84,6 +85,9 @@ func SameState(a, b Rule) bool {
 	case *Concurrency:
 		_, ok := b.(*Concurrency)
 		return ok
+	case *TenantBucket:
+		y, ok := b.(*TenantBucket)
+		return ok && x.id == y.id && len(x.children) == len(y.children)
 	}
 	return false
 }
@@ -130,6 +134,10 @@ func migrated(from Rule, fs []int64, to Rule, ts []int64, now int64) ([]int64, b
 	case *SlidingLog:
 		if _, ok := to.(*SlidingLog); ok {
 			return f.migrate(fs, ts, now), true
+		}
+	case *TenantBucket:
+		if t, ok := to.(*TenantBucket); ok {
+			return append(ts[:0], t.adopt(fs)...), true
 		}
 	}
 	return ts, false

@@ -286,7 +286,7 @@ func TestShiftKeepsAnswers(t *testing.T) {
 				}
 			}
 			r.rule.Shift(s, algo.MaxInstant)
-			if u := r.rule.Until(s); r.rule.Until(w.s) > 0 && u < 1 || slices.Min(append(s, 0)) < 0 {
+			if u := r.rule.Until(s); r.rule.Until(w.s) > 0 && u < 1 || slices.Min(append(s, 0)) < slices.Min(append(w.s, 0)) {
 				t.Errorf("%v, shifted too far: %v", w.s, s)
 			}
 		})

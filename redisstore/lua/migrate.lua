@@ -202,4 +202,4 @@ local function without_credit(name, s)
   return s
 end
 
-return { migrate = migrate, without_credit = without_credit }
+return { migrate = migrate, without_credit = without_credit, mulmod = mulmod }

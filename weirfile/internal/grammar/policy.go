@@ -46,6 +46,9 @@ var policies = &Shape{Kind: Map, Def: "policy", OneOf: []string{"limits", "nginx
 			{Name: "file", Doc: "a CSV file, relative to this file", Required: true, Examples: []any{"overrides.csv"}, Shape: &Shape{Kind: Text, Want: "want the name of a CSV file"}},
 		}}},
 	}},
+	{Name: "tenants", Doc: "a guaranteed minimum of the limit for certain keys; what they do not use is lent", Shape: &Shape{
+		Kind: List, Of: tenant, Want: "want a list of tenants such as { key: acme, weight: 3, burst: 100 }",
+	}},
 }}
 
 const wantOverrides = "want a list of overrides such as { key: [203.0.113.7], limits: [1000/s] }"
@@ -154,16 +157,26 @@ var PolicyLimits = &Shape{
 	}, limits.Of.Any...)},
 }
 
+var tenant = &Shape{Kind: Map, Def: "tenant", Fields: []Field{
+	{Name: "key", Doc: "a value for each part of the policy's key, in its order; the tenant * is that of all other keys", Required: true, Shape: &Shape{
+		Kind: ListOrOne, Want: wantValue, Of: &Shape{Kind: AnyText, Want: wantValue},
+	}},
+	{Name: "weight", Doc: "its part of the rate, relative to the other weights", Default: 1, Shape: &Shape{Kind: Integer, Least: 1, Most: 1_000_000}},
+	{Name: "burst", Doc: "what it gets at once of its own; never lent", Required: true, Examples: []any{100}, Shape: &Shape{
+		Kind: Integer, Least: 1, Most: 1 << 40, Want: "want a whole number of tokens, such as 100",
+	}},
+	{Name: "ceil", Doc: "the most that it gets with borrowed tokens", Examples: []any{"800/s"}, Shape: oneLimit},
+}}
+
 const wantValue = `want the values of the key, as text; "" for a request without the part`
 
-var limits = &Shape{
-	Kind: ListOrOne, Def: "limits", Want: "want at least one limit, such as 10/s burst 20",
-	Of: &Shape{
-		Kind: Choice, Def: "limit", Want: `want a limit such as "10/s burst 20" or { rate: 10/s, burst: 20 }`,
-		Any: []*Shape{
-			{Kind: Text, Pattern: `^\s*[0-9][0-9_]*(\.[0-9]+)?r?(/|\s)`},
-			{Kind: Map, Fields: limitFields},
-		},
+var limits = &Shape{Kind: ListOrOne, Def: "limits", Want: "want at least one limit, such as 10/s burst 20", Of: oneLimit}
+
+var oneLimit = &Shape{
+	Kind: Choice, Def: "limit", Want: `want a limit such as "10/s burst 20" or { rate: 10/s, burst: 20 }`,
+	Any: []*Shape{
+		{Kind: Text, Pattern: `^\s*[0-9][0-9_]*(\.[0-9]+)?r?(/|\s)`},
+		{Kind: Map, Fields: limitFields},
 	},
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -147,11 +148,31 @@ func summary(name string, f *weirfile.File) string {
 			fmt.Fprintf(&b, " (%s)", strings.Join(more, ", "))
 		}
 		b.WriteByte('\n')
+		tenants(&b, c)
 	}
 	if f.Functions != nil {
 		functions(&b, f.Functions)
 	}
 	return b.String()
+}
+
+// tenants prints the guaranteed minimum of each tenant.
+func tenants(b *strings.Builder, c policy.Config) {
+	weights, pool := int64(0), int64(0)
+	for _, t := range c.Tenants {
+		weights += t.Weight
+		pool += t.Burst
+	}
+	for _, t := range c.Tenants {
+		parent := c.Limits[0]
+		period, _, _ := strings.Cut(strings.TrimPrefix(parent.String(), strconv.FormatInt(parent.Count(), 10)+"/"), " ")
+		rate := strconv.FormatFloat(float64(parent.Count())*float64(t.Weight)/float64(weights), 'g', 6, 64)
+		fmt.Fprintf(b, "  tenant: %s: at least %s/%s burst %d, borrows up to %d at once", strings.Join(t.Key, ", "), rate, period, t.Burst, parent.Capacity()-pool)
+		if !t.Ceil.IsZero() {
+			fmt.Fprintf(b, ", at most %s", t.Ceil)
+		}
+		b.WriteByte('\n')
+	}
 }
 
 // functions prints the rules for functions.

@@ -78,6 +78,9 @@ func (c *compiler) unsupported(cfg policy.Config) {
 	if len(cfg.Candidate) > 0 {
 		c.Add("candidate", fault.Quote(cfg.Candidate[0].String()), "nginx does not try candidate limits: use a second policy with mode: shadow, or %s", elsewhere)
 	}
+	if n := len(cfg.Tenants); n > 0 {
+		c.Add("tenants", fmt.Sprint(n), "nginx does not divide limits among tenants: %s", elsewhere)
+	}
 	if name := map[weir.Carry]string{weir.CarryProportional: "proportional", weir.CarryAsIs: "as_is", weir.CarryAdditive: "additive"}[cfg.Carry]; name != "" {
 		c.Add("carry", name, "nginx keeps what was used or nothing: use usage or reset, or %s", elsewhere)
 	}

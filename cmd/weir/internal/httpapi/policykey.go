@@ -47,7 +47,7 @@ func newKeyedPolicy(p *policy.Policy) (*keyedPolicy, error) {
 	}
 	plain, err := policy.New(policy.Config{
 		Name: c.Name, Zone: c.Zone, Match: match, Key: key, Limits: c.Limits, Block: c.Block, Unlimited: c.Unlimited,
-		Cost: c.Cost, Carry: c.Carry, Overrides: c.Overrides,
+		Cost: c.Cost, Carry: c.Carry, Overrides: c.Overrides, Tenants: c.Tenants,
 	})
 	if err != nil {
 		return nil, err
