@@ -21,7 +21,7 @@ func TestImportExitCodes(t *testing.T) {
 		return path
 	}
 	good := write("good.json", `[{"resource": "/x", "count": 1}]`)
-	listed := write("listed.json", `[{"resource": "/x", "count": 0}]`)
+	listed := write("listed.json", `[{"resource": "/x", "count": 1, "strategy": 1, "refResource": "/y"}]`)
 	broken := write("broken.json", `[{"resource": "/x", "count": 0}`)
 	for _, test := range []struct {
 		args []string
