@@ -205,6 +205,7 @@ func TestSystemRules(t *testing.T) {
 			{memory: 91, want: protect.ErrMemory},
 			{memory: 86, after: 10 * time.Second, want: protect.ErrMemory}, // above the lower threshold
 			{memory: 84, want: protect.ErrMemory},                          // for a second
+			{memory: 84, want: protect.ErrMemory},
 			{memory: 84, after: time.Second},
 			{memory: 91, want: protect.ErrMemory},
 			{memory: 91, bad: errors.New("no such file"), want: protect.ErrMemory}, // ends as below
