@@ -90,7 +90,7 @@ func TestBadConfigs(t *testing.T) {
 		{guard.Config{Functions: functions(guard.Rule{Name: "f", Settings: breaker}), Protections: func(string, guard.Settings) ([]guard.Protection, error) { return nil, errDown }}, `guard: functions: rules[0]: "f": invalid: store down`},
 		{guard.Config{Functions: system(guard.Rule{})}, `guard: functions: system: invalid: want limits, a breaker, adaptive or a bulkhead, got none of them`},
 		{guard.Config{Functions: system(rule(t, good))}, `guard: functions: system: invalid: want one name, got "system" and a policy "f"`},
-		{guard.Config{Functions: system(crowd)}, `guard: policy "f": limits: 257 limits with those of the policies before it: want at most 256 in all enforced policies, which a store decides together`},
+		{guard.Config{Functions: system(crowd)}, `guard: policy "f": limits: 257 limits with those of other policies for GET /: want at most 256 for a request in all enforced policies, which a store decides together`},
 	} {
 		r := registry(t, guard.Config{Functions: functions(rule(t, good))})
 		g := r.MustGuard(guard.Resource{Name: "f"})
