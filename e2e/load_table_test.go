@@ -176,7 +176,8 @@ func startLoaded(t *testing.T, upstream, store string) string {
 		t.Fatal(err)
 	}
 	gateway, api := porttest.Address(t), porttest.Address(t)
-	startProcess(t, programtest.Weir(t), "serve", file, "--store", store, "--listen-gateway", gateway, "--listen-http", api)
+	startProcess(t, programtest.Weir(t), "serve", file, "--store", store, "--listen-gateway", gateway, "--listen-http", api,
+		"--max-connections", "7000")
 	awaitStatus(t, "http://"+api+"/readyz", http.StatusOK)
 	return gateway
 }

@@ -14,7 +14,7 @@
 // in a queue of this process, and time in which the process is not scheduled, does not count
 // against the store. The store returns when its context ends, as package redisstore does.
 //
-// At most Config.MaxCalls calls are in progress. Further requests wait for at most
+// At most Config.MaxCalls calls and one probe are in progress. Further requests wait for at most
 // Config.Deadline, the newest first. A request that waits longer, because this process is
 // overloaded, gets an error that wraps weir.ErrOverloaded. No fallback decides it.
 //

@@ -36,7 +36,8 @@ type gated struct {
 	before bool // the gate is before the call
 }
 
-// counted checks that a node has no more calls in progress than it may.
+// counted checks that a node has no more calls in progress than it may: the bound of the
+// failover store, and one probe.
 type counted struct {
 	weir.Store
 	node *node
@@ -98,7 +99,7 @@ func newNode(w *world, n *network, index, nodes, calls int, cached bool, set *po
 	var err error
 	x.redis, err = redisstore.New(&conn{n, index}, redisstore.Config{})
 	must(err)
-	shared := counted{gated{x.redis, w, "store", false}, x, int64(calls), func() {
+	shared := counted{gated{x.redis, w, "store", false}, x, int64(calls) + 1, func() {
 		n.record.violate("overload: node %d has more than %d calls in progress", index, calls)
 	}}
 	x.guarded, err = failover.New(shared, failover.Config{MaxCalls: calls, MaxQueue: 2 * calls})
