@@ -19,7 +19,7 @@ func Example() {
 	}
 
 	body := `{"object":"chat.completion","model":"m1","usage":{"prompt_tokens":100,"completion_tokens":50,"prompt_tokens_details":{"cached_tokens":60}}}`
-	r := budget.NewReader(budget.Auto, "application/json", "")
+	r := budget.NewReader(budget.Auto, "application/json", "", nil)
 	io.Copy(r, strings.NewReader(body))
 	r.Close()
 	usage, _ := r.Usage()

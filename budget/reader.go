@@ -64,9 +64,15 @@ type Reader struct {
 	body *decoded.Writer
 }
 
+// Decoders are decoders of further content encodings, by name in lower case, such as "br" and
+// "zstd". Each must bound its memory, and pass bytes on as soon as they can be decoded. A body has
+// at most 256 MiB after decoding.
+type Decoders = decoded.Decoders
+
 // NewReader returns a Reader of a response with the header fields Content-Type and
-// Content-Encoding. It decodes gzip and deflate. Close must be called at the end of the body.
-func NewReader(f Format, contentType, contentEncoding string) *Reader {
+// Content-Encoding. It decodes gzip, deflate and the encodings of more, which may be nil. Close
+// must be called at the end of the body.
+func NewReader(f Format, contentType, contentEncoding string, more Decoders) *Reader {
 	r := &Reader{format: f}
 	r.scan.object = r.object
 	media, _, _ := mime.ParseMediaType(contentType)
@@ -77,7 +83,7 @@ func NewReader(f Format, contentType, contentEncoding string) *Reader {
 		r.err = fmt.Errorf("%w: content type %s: binary event streams cannot be read", ErrBadUsage, media)
 	}
 	var err error
-	if r.body, err = decoded.New(contentEncoding, r.read); err != nil {
+	if r.body, err = decoded.New(contentEncoding, more, r.read); err != nil {
 		r.err = fmt.Errorf("%w: %w", ErrBadUsage, err)
 	}
 	return r

@@ -46,7 +46,7 @@ func fixtures(t testing.TB) []string {
 
 // read returns the usage of text that arrives in pieces.
 func read(f budget.Format, contentType, encoding string, text []byte, piece int) (budget.Usage, int64, error) {
-	r := budget.NewReader(f, contentType, encoding)
+	r := budget.NewReader(f, contentType, encoding, nil)
 	for len(text) > 0 {
 		n := min(piece, len(text))
 		_, _ = r.Write(text[:n])

@@ -102,7 +102,7 @@ type body struct {
 }
 
 // newBody returns nil for a response that cannot be parsed.
-func newBody(h http.Header, members []member) *body {
+func newBody(h http.Header, members []member, more budget.Decoders) *body {
 	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	stream := media == "text/event-stream"
 	readable := stream || media == "application/json" || strings.HasSuffix(media, "+json")
@@ -110,7 +110,7 @@ func newBody(h http.Header, members []member) *body {
 		return nil
 	}
 	b := &body{members: members, stream: stream}
-	if b.decoded, err = decoded.New(h.Get("Content-Encoding"), b.parse); err != nil {
+	if b.decoded, err = decoded.New(h.Get("Content-Encoding"), more, b.parse); err != nil {
 		return nil
 	}
 	return b

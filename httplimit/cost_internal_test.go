@@ -17,10 +17,10 @@ func FuzzBody(f *testing.F) {
 		for _, kind := range []string{"application/json", "text/event-stream"} {
 			h := http.Header{"Content-Type": {kind}}
 			whole, cut := []member{{path: "usage.n"}}, []member{{path: "usage.n"}}
-			b := newBody(h, whole)
+			b := newBody(h, whole, nil)
 			b.write([]byte(text))
 			b.end()
-			b = newBody(h, cut)
+			b = newBody(h, cut, nil)
 			for rest := text; len(rest) > 0; {
 				n := min(max(1, piece), len(rest))
 				b.write([]byte(rest[:n]))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/budget"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/protect"
@@ -33,6 +34,9 @@ type Config struct {
 	// answers whether a request may pass. A policy that counts by the response then counts
 	// admitted requests.
 	NoResponse bool
+
+	// Decoders decode responses from which a policy reads its cost, beside gzip and deflate.
+	Decoders budget.Decoders
 
 	// ExemptPreflight admits CORS preflight requests without a decision, like an exception of
 	// the policies with Preflight.
@@ -114,7 +118,7 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 			}
 			return
 		}
-		res, panicked := &response{ResponseWriter: w}, true
+		res, panicked := &response{ResponseWriter: w, decoders: m.c.Decoders}, true
 		defer func() {
 			held.admission.Exit(res.result(panicked, r.Context().Err() != nil))
 			m.recycle(held)

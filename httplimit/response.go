@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/floodweir/weir/budget"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/policy"
 )
@@ -20,6 +21,7 @@ type response struct {
 	status   int             // 0 before it is known
 	canceled bool            // the client disconnected before the response began
 	encoding string          // set before the handler ran
+	decoders budget.Decoders // of further encodings
 	members  []member        // to find in the body
 	body     *body           // nil if no policy reads it
 	usage    *usage          // nil if no policy has a budget
@@ -72,10 +74,10 @@ func (w *response) begin(status int) {
 	// have been done.
 	w.canceled = status >= http.StatusBadRequest && (w.ctx.Err() != nil || w.sent.broken())
 	if len(w.members) > 0 {
-		w.body = newBody(w.innerHeader(), w.members)
+		w.body = newBody(w.innerHeader(), w.members, w.decoders)
 	}
 	if w.usage != nil {
-		w.usage.begin(w.innerHeader())
+		w.usage.begin(w.innerHeader(), w.decoders)
 	}
 }
 

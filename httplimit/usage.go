@@ -29,9 +29,9 @@ func (u *usage) add(f budget.Format) *usage {
 	return u
 }
 
-func (u *usage) begin(h http.Header) {
+func (u *usage) begin(h http.Header, more budget.Decoders) {
 	for _, f := range u.formats {
-		u.readers = append(u.readers, budget.NewReader(f, h.Get("Content-Type"), h.Get("Content-Encoding")))
+		u.readers = append(u.readers, budget.NewReader(f, h.Get("Content-Type"), h.Get("Content-Encoding"), more))
 	}
 }
 

@@ -3,12 +3,14 @@ module github.com/floodweir/weir/cmd/weir
 go 1.26.0
 
 require (
+	github.com/andybalholm/brotli v1.2.3
 	github.com/envoyproxy/go-control-plane/envoy v1.40.0
 	github.com/floodweir/weir v0.0.0
 	github.com/floodweir/weir/contrib/failsafe v0.0.0
 	github.com/floodweir/weir/contrib/rueidis v0.0.0
 	github.com/floodweir/weir/weirfile v0.0.0
 	github.com/fsnotify/fsnotify v1.10.1
+	github.com/klauspost/compress v1.20.1
 	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/client_model v0.6.3
 	github.com/prometheus/common v0.72.0

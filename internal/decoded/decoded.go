@@ -9,11 +9,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 )
 
 // maxSize bounds the bytes of a body after decoding.
 const maxSize = 256 << 20
+
+// Decoders are decoders of further encodings, by name in lower case. Each returns a reader of the
+// decoded bytes. It must bound its memory, and pass bytes on as soon as they can be decoded.
+type Decoders map[string]func(io.Reader) (io.ReadCloser, error)
 
 // A Writer decodes the bytes that are written to it.
 type Writer struct {
@@ -23,21 +29,39 @@ type Writer struct {
 	err  error
 }
 
-// New returns a Writer that calls to with the decoded bytes. It decodes gzip and deflate. Close
-// must be called at the end of the body. The error is about an unknown encoding.
-func New(encoding string, to func([]byte)) (*Writer, error) {
+// New returns a Writer that calls to with the decoded bytes. It decodes gzip, deflate and the
+// encodings of more. Close must be called at the end of the body. The error is about an unknown
+// encoding.
+func New(encoding string, more Decoders, to func([]byte)) (*Writer, error) {
 	w := &Writer{to: to}
-	switch encoding = strings.ToLower(strings.TrimSpace(encoding)); encoding {
+	encoding = strings.ToLower(strings.TrimSpace(encoding))
+	decode := more[encoding]
+	switch encoding {
 	case "", "identity":
-	case "gzip", "x-gzip", "deflate":
-		var from *io.PipeReader
-		from, w.pipe = io.Pipe()
-		w.done = make(chan struct{})
-		go w.run(from, encoding)
-	default:
-		return nil, fmt.Errorf("content encoding %q: want gzip, deflate or none", encoding)
+		return w, nil
+	case "gzip", "x-gzip":
+		decode = func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) }
+	case "deflate":
+		decode = deflate
 	}
+	if decode == nil {
+		known := append([]string{"gzip", "deflate"}, slices.Sorted(maps.Keys(more))...)
+		return nil, fmt.Errorf("content encoding %q: want %s or none", encoding, strings.Join(known, ", "))
+	}
+	var from *io.PipeReader
+	from, w.pipe = io.Pipe()
+	w.done = make(chan struct{})
+	go w.run(from, encoding, decode)
 	return w, nil
+}
+
+// deflate decodes deflate with or without the header of zlib.
+func deflate(r io.Reader) (io.ReadCloser, error) {
+	in := bufio.NewReader(r)
+	if first, err := in.Peek(1); err != nil || first[0]&0x0f != 8 {
+		return flate.NewReader(in), err
+	}
+	return zlib.NewReader(in)
 }
 
 // Write decodes p. It returns when all bytes were passed on, except those of which the rest is
@@ -61,32 +85,29 @@ func (w *Writer) Close() error {
 	return w.err
 }
 
-func (w *Writer) run(from *io.PipeReader, encoding string) {
+func (w *Writer) run(from *io.PipeReader, encoding string, decode func(io.Reader) (io.ReadCloser, error)) {
 	defer close(w.done)
-	if err := w.decode(from, encoding); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+	if err := w.decode(from, decode); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		w.err = fmt.Errorf("content encoding %s: %w", encoding, err)
 	}
 	_ = from.CloseWithError(io.ErrClosedPipe)
 }
 
-func (w *Writer) decode(from io.Reader, encoding string) error {
+func (w *Writer) decode(from io.Reader, decode func(io.Reader) (io.ReadCloser, error)) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // a fault of a decoder must not end the process
+			err = fmt.Errorf("decoder: %v", p)
+		}
+	}()
 	in := bufio.NewReader(from)
-	first, err := in.Peek(1)
-	if err != nil {
+	if _, err := in.Peek(1); err != nil {
 		return nil // an empty body
 	}
-	var text io.Reader
-	switch {
-	case encoding != "deflate":
-		text, err = gzip.NewReader(in)
-	case first[0]&0x0f == 8:
-		text, err = zlib.NewReader(in)
-	default: // deflate without the header of zlib
-		text = flate.NewReader(in)
-	}
+	text, err := decode(in)
 	if err != nil {
 		return err
 	}
+	defer text.Close()
 	buf := make([]byte, 4<<10)
 	for total := 0; total < maxSize; {
 		n, err := text.Read(buf)

@@ -3,6 +3,7 @@ package decoded_test
 import (
 	"bytes"
 	"compress/gzip"
+	"io"
 	"strings"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 // that is cut is no error.
 func TestDecodesAtOnce(t *testing.T) {
 	var got, b bytes.Buffer
-	w, err := decoded.New("GZIP", func(p []byte) { got.Write(p) })
+	w, err := decoded.New("GZIP", nil, func(p []byte) { got.Write(p) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,10 +36,10 @@ func TestDecodesAtOnce(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	if _, err := decoded.New("br", nil); err == nil {
+	if _, err := decoded.New("br", nil, nil); err == nil {
 		t.Error("New(br) = nil, want an error")
 	}
-	w, err := decoded.New("gzip", func([]byte) {})
+	w, err := decoded.New("gzip", nil, func([]byte) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,3 +50,29 @@ func TestErrors(t *testing.T) {
 		t.Errorf("Close = %v, want an error, twice", err)
 	}
 }
+
+// TestMoreDecoders checks that a further decoder is used by its name, that a panic in it is an
+// error, and that its output is bounded.
+func TestMoreDecoders(t *testing.T) {
+	decode := decoded.Decoders{
+		"same":  func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(r), nil },
+		"panic": func(io.Reader) (io.ReadCloser, error) { panic("broken") },
+		"bomb":  func(io.Reader) (io.ReadCloser, error) { return io.NopCloser(zeros{}), nil },
+	}
+	for encoding, want := range map[string]string{"Same": "", "panic": "broken", "bomb": "want at most 268435456 bytes", "other": "want gzip, deflate, bomb, panic, same or none"} {
+		n := 0
+		w, err := decoded.New(encoding, decode, func(p []byte) { n += len(p) })
+		if err == nil {
+			_, _ = w.Write([]byte("text"))
+			err = w.Close()
+		}
+		if want == "" && (err != nil || n != 4) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %d bytes, %v, want 4 bytes or the error %q", encoding, n, err, want)
+		}
+	}
+}
+
+// zeros is a body without an end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/floodweir/weir/cmd/weir/internal/config"
+	"github.com/floodweir/weir/cmd/weir/internal/encodings"
 	"github.com/floodweir/weir/cmd/weir/internal/forwardauth"
 	"github.com/floodweir/weir/cmd/weir/internal/gateway"
 	"github.com/floodweir/weir/cmd/weir/internal/httpapi"
@@ -52,7 +53,8 @@ func (r *reloader) assemble(c *config.Config, limits *ratelimit.Config, v *versi
 func (r *reloader) newMiddleware(g *generation, name string, client httplimit.ClientAddress, noResponse bool) (*httplimit.Middleware, error) {
 	c := g.config.Gateway
 	m, err := httplimit.New(r.stores.main, g.policies, httplimit.Config{
-		Client: client, Fields: c.Fields, RetryJitter: c.RetryJitter, Options: enforce.Options{Local: r.stores.local}, NoResponse: noResponse, Observe: r.observers.http(name),
+		Client: client, Fields: c.Fields, RetryJitter: c.RetryJitter, Options: enforce.Options{Local: r.stores.local}, NoResponse: noResponse,
+		Observe: r.observers.http(name), Decoders: encodings.Decoders(),
 	})
 	g.middlewares[name] = m
 	return m, err
