@@ -95,6 +95,14 @@ func (m *Meter) String() string {
 // Config returns the configuration of m, with defaults.
 func (m *Meter) Config() MeterConfig { return m.c }
 
+// PriceVersion returns the version of the prices that m uses; "" if it uses none.
+func (m *Meter) PriceVersion() string {
+	if m == nil || m.c.Unit != USD {
+		return ""
+	}
+	return m.c.Prices.Version()
+}
+
 // Cost returns the cost of u. The error is that of Prices.Cost.
 func (m *Meter) Cost(u Usage) (int64, error) {
 	input := u.Input + u.Cached + u.CacheWrite + u.CacheWrite1h

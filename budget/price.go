@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -59,16 +60,24 @@ type Prices struct {
 	patterns []pattern
 	unknown  *entry // nil if an unknown model has no price
 	dearest  rate   // the largest of each price
+	version  string
 }
+
+// Version returns 12 hexadecimal digits that identify the prices of t, and the names of the
+// models.
+func (t *Prices) Version() string { return t.version }
 
 // NewPrices returns a table. A model without a price has the price of the model unknown, or none if
 // unknown is "". An error wraps weir.ErrInvalid.
 func NewPrices(unknown string, prices ...Price) (*Prices, error) {
 	t := &Prices{exact: map[string]*entry{}}
 	f := fault.Collector{File: "budget"}
+	text := fmt.Appendf(nil, "%q\n", unknown)
 	for i := range prices {
-		t.add(&prices[i], fmt.Sprintf("models[%d]", i), &f)
+		e := t.add(&prices[i], fmt.Sprintf("models[%d]", i), &f)
+		text = fmt.Appendf(text, "%q %v\n", prices[i].Models, *e)
 	}
+	t.version = fmt.Sprintf("%.6x", sha256.Sum256(text))
 	if len(prices) == 0 {
 		f.Add("models", "", "want at least one price")
 	}
@@ -80,7 +89,7 @@ func NewPrices(unknown string, prices ...Price) (*Prices, error) {
 	return t, f.Errs.Err()
 }
 
-func (t *Prices) add(p *Price, field string, f *fault.Collector) {
+func (t *Prices) add(p *Price, field string, f *fault.Collector) *entry {
 	e := &entry{above: p.Above}
 	e.rate = p.rate(field, f)
 	switch {
@@ -108,6 +117,7 @@ func (t *Prices) add(p *Price, field string, f *fault.Collector) {
 		d := &t.dearest
 		*d = rate{max(d.input, r.input), max(d.cached, r.cached), max(d.write, r.write), max(d.write1h, r.write1h), max(d.output, r.output)}
 	}
+	return e
 }
 
 // maxModel is the longest name of a model that is compared.

@@ -141,3 +141,23 @@ func TestMeter(t *testing.T) {
 		}
 	}
 }
+
+// TestVersion checks that the version of a table is that of its prices, however they are written.
+func TestVersion(t *testing.T) {
+	version := func(unknown, input string, models ...string) string {
+		p, err := budget.NewPrices(unknown, budget.Price{Models: models, Input: input, Output: "10"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Version()
+	}
+	first := version("", "1.25", "m1")
+	if len(first) != 12 || version("", "1.250", "m1") != first {
+		t.Errorf("Version = %q and %q, want 12 digits, and the same for 1.250", first, version("", "1.250", "m1"))
+	}
+	for _, other := range []string{version("", "1.26", "m1"), version("m1", "1.25", "m1"), version("", "1.25", "m1", "m2")} {
+		if other == first {
+			t.Errorf("Version = %q for other prices too", other)
+		}
+	}
+}

@@ -96,6 +96,7 @@ func (r *policyReader) budget(m mapping, c policy.Config) []policy.Config {
 	if mc.Unit == budget.USD && r.prices == nil && !r.pricesFailed {
 		r.failIn(b.at("unit"), unit, "want a section prices in this file with it")
 	}
+	r.unit = mc.Unit
 	levels := r.elements(b.at("levels"))
 	names := map[string]bool{}
 	var all []policy.Config
@@ -108,9 +109,8 @@ func (r *policyReader) budget(m mapping, c policy.Config) []policy.Config {
 		names[name] = true
 		one.Name += "." + name
 		r.key(level.at("key"), &one)
-		for _, l := range r.elements(level.at("limits")) {
-			one.Limits = append(one.Limits, r.amount(r.record(l), mc.Unit))
-		}
+		one.Limits, one.Block, one.Unlimited = r.allowance(r.record(level.at("limits")))
+		r.overrides(level.at("overrides"), &one)
 		all = append(all, one)
 	}
 	if len(r.Faults()) > before || r.pricesFailed && mc.Unit == budget.USD {
@@ -127,24 +127,34 @@ func (r *policyReader) budget(m mapping, c policy.Config) []policy.Config {
 	return all
 }
 
-// amount reads a limit in a unit. US dollars become micro-dollars.
-func (r *policyReader) amount(p place, unit budget.Unit) weir.Limit {
+// amount reads a limit in the unit of a budget.
+func (r *policyReader) amount(p place) weir.Limit {
 	text, ok := r.text(p)
 	if !ok {
 		return weir.Limit{}
 	}
+	l, want := limitIn(r.unit, text)
+	if want != "" {
+		r.failIn(p, strict.Quoted(text), "%s", want)
+	}
+	return l
+}
+
+// limitIn parses a limit in a unit, or returns the accepted values. US dollars become
+// micro-dollars.
+func limitIn(unit budget.Unit, text string) (l weir.Limit, want string) {
 	limit := text
 	if unit == budget.USD {
+		var ok bool
 		if limit, ok = inMicroDollars(text); !ok {
-			r.failIn(p, strict.Quoted(text), "want an amount of US dollars and a period, such as 12.50/day calendar UTC, with at most six decimals and at most %d", budget.MaxCost/1_000_000)
-			return weir.Limit{}
+			return l, fmt.Sprintf("want an amount of US dollars and a period, such as 12.50/day calendar UTC, with at most six decimals and at most %d", budget.MaxCost/1_000_000)
 		}
 	}
 	l, err := weir.ParseLimit(limit)
 	if err != nil {
-		r.failIn(p, strict.Quoted(text), "%s", plainError(err, limit))
+		return l, plainError(err, limit)
 	}
-	return l
+	return l, ""
 }
 
 // inMicroDollars returns the text of a limit in US dollars with its amounts in micro-dollars.

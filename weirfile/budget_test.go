@@ -1,7 +1,10 @@
 package weirfile_test
 
 import (
+	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -53,6 +56,74 @@ policies:
 	cost, err := f.Policies.Policies()[0].Config().Settle.Meter.Cost(budget.Usage{Model: "unknown", Input: 40, Cached: 60, Output: 50})
 	if cost != 558 || err != nil {
 		t.Errorf("Cost = %d, %v, want 558", cost, err)
+	}
+}
+
+// TestLevelOverrides checks overrides of a level, as a list and in a file. Their limits are in the
+// unit of the budget, errors name their positions, and the file is watched.
+func TestLevelOverrides(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write("teams.csv", "header:X-Team,limits\nresearch,500/month calendar UTC\nsales,0\n")
+	const head = "prices: { models: [{ model: m1, input: 1, output: 10 }] }\npolicies:\n  - name: ai\n    budget:\n      unit: usd\n      levels:\n"
+	path := write("weir.yaml", head+`        - { name: team, key: "header:X-Team", limits: 200/month calendar UTC, overrides: { file: teams.csv } }
+        - { name: key, key: "header:Authorization", limits: unlimited, overrides: [{ key: Bearer trial, limits: 0.50/day calendar UTC }] }
+`)
+	f, err := weirfile.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, p := range f.Policies.Policies() {
+		for _, o := range p.Config().Overrides {
+			got[p.Name()+" "+o.Key[0]] = fmt.Sprint(o.Limits, o.Block)
+		}
+	}
+	want := map[string]string{
+		"ai.team research":    "[500000000/month fixed_window calendar UTC] false",
+		"ai.team sales":       "[] true",
+		"ai.key Bearer trial": "[500000/day fixed_window calendar UTC] false",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("overrides = %q, want %q", got, want)
+	}
+	if names := weirfile.Includes(path); len(names) != 1 || names[0] != filepath.Join(dir, "teams.csv") {
+		t.Errorf("Includes = %q, want the table", names)
+	}
+
+	write("teams.csv", "header:X-Team,limits\nresearch,1/day calendar UTC\nsales,0.0000001/day\nops,0.5/s concurrency\nops,9/day\n")
+	write("weir.yaml", head+`        - { name: key, key: "const:all", limits: 1/day calendar UTC, overrides: [{ key: other, limits: 1/day calendar UTC }, { key: all, limits: 1 day }] }
+        - { name: team, key: "header:X-Team", limits: 200/month calendar UTC, overrides: { file: teams.csv } }
+`)
+	_, err = weirfile.Load(path)
+	for _, want := range []string{
+		"teams.csv:3:1: policies[0].budget.levels[1].overrides[1].limits: \"0.0000001/day\": want an amount of US dollars",
+		"teams.csv:4:1: policies[0].budget.levels[1].overrides[2].limits: \"0.5/s concurrency\": ",
+		"weir.yaml:7:146: policies[0].budget.levels[0].overrides[1].limits[0]: \"1 day\": want an amount of US dollars",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Load = %v, want %s", err, want)
+		}
+	}
+
+	write("teams.csv", "header:X-Team,limits\nresearch,1/day calendar UTC\nresearch,9/day\n")
+	write("weir.yaml", head+`        - { name: key, key: "const:all", limits: 1/day calendar UTC, overrides: [{ key: other, limits: 1/day calendar UTC }] }
+        - { name: team, key: "header:X-Team", limits: 200/month calendar UTC, overrides: { file: teams.csv } }
+`)
+	_, err = weirfile.Load(path)
+	for _, want := range []string{
+		"weir.yaml:7:89: policies[0].budget.levels[0].overrides[0].key[0]: \"other\": want",
+		"teams.csv:3:1: policies[0].budget.levels[1].overrides[1].key: \"research\": want every key once",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Load = %v, want %s", err, want)
+		}
 	}
 }
 

@@ -9,13 +9,13 @@ import (
 	"github.com/floodweir/weir/weirfile/strict"
 )
 
-// limits reads a list of limits. A limit with a fault becomes the zero Limit, so that
+// limits reads a list of limits with parse. A limit with a fault becomes the zero Limit, so that
 // the others keep their positions.
-func (d *decoder) limits(p place, places map[string]strict.Node) []weir.Limit {
+func (d *decoder) limits(p place, places map[string]strict.Node, parse func(place) weir.Limit) []weir.Limit {
 	var limits []weir.Limit
 	for _, e := range d.elements(p) {
 		places[e.field] = e.node
-		limits = append(limits, d.limit(e))
+		limits = append(limits, parse(e))
 	}
 	return limits
 }

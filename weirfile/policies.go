@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/floodweir/weir/budget"
 	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/weirfile/strict"
@@ -97,7 +98,7 @@ func (d *decoder) policy(p place) ([]*policy.Policy, strict.Node) {
 		var errs fault.Errors
 		if errors.As(err, &errs) {
 			for _, e := range errs {
-				if level != "" && (strings.HasPrefix(e.Field, "limits") || strings.HasPrefix(e.Field, "key")) {
+				if level != "" && (strings.HasPrefix(e.Field, "limits") || strings.HasPrefix(e.Field, "key") || strings.HasPrefix(e.Field, "overrides")) {
 					e.Field = level + e.Field
 				}
 			}
@@ -115,8 +116,14 @@ type policyReader struct {
 	field  string
 	places map[string]strict.Node // by field of the policy, as "match.paths[0]"
 
-	tableName  string  // the file of the overrides; "" if they are a list
-	tableLines []int32 // of each override
+	unit   budget.Unit       // of the limits of a budget; "" for other limits
+	tables map[string]source // of overrides, by the field of these, such as "overrides"
+}
+
+// A source is a file with overrides.
+type source struct {
+	name  string
+	lines []int32 // of each override
 }
 
 func (r *policyReader) at(field string) string { return strict.Join(r.field, field) }
@@ -141,8 +148,8 @@ func (r *policyReader) report(errs fault.Errors, known Errors) {
 	}
 next:
 	for _, e := range errs {
-		if line, ok := r.inTable(e.Field); ok {
-			r.FailFile(r.tableName, line, 1, r.at(e.Field), e.Value, e.Want)
+		if name, line, ok := r.inTable(e.Field); ok {
+			r.FailFile(name, line, 1, r.at(e.Field), e.Value, e.Want)
 			continue
 		}
 		place := r.places[e.Field]

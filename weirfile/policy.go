@@ -47,7 +47,11 @@ func (d *decoder) carry(p place) weir.Carry {
 
 func (r *policyReader) limits(p place) []weir.Limit {
 	places := map[string]strict.Node{}
-	limits := r.decoder.limits(p, places)
+	parse := r.limit
+	if r.unit != "" {
+		parse = r.amount
+	}
+	limits := r.decoder.limits(p, places, parse)
 	for field, n := range places {
 		r.record(place{n, field, nil})
 	}
@@ -56,7 +60,7 @@ func (r *policyReader) limits(p place) []weir.Limit {
 
 // allowance reads limits, or 0 or unlimited in their place.
 func (r *policyReader) allowance(p place) (limits []weir.Limit, block, unlimited bool) {
-	if !p.there() || p.shape != grammar.PolicyLimits {
+	if !p.there() || p.shape != grammar.PolicyLimits && p.shape != grammar.LevelLimits {
 		return r.limits(p), false, false
 	}
 	all := p

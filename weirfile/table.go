@@ -22,28 +22,26 @@ func (r *policyReader) table(p place, c *policy.Config) {
 		r.failIn(p, strict.Quoted(name), "want a list of overrides here: only a policy file on disk can name another file")
 		return
 	}
-	r.tableName = inDir(r.Name(), name)
-	data, err := r.read(r.tableName)
+	field := strings.TrimSuffix(strings.TrimPrefix(p.field, r.field+"."), ".file")
+	name = inDir(r.Name(), name)
+	data, err := r.read(name)
 	if err != nil {
-		r.failIn(p, strict.Quoted(name), "want a CSV file: %s", strict.Printable(strings.TrimPrefix(err.Error(), "weirfile: ")))
+		r.failIn(p, p.node.String(), "want a CSV file: %s", strict.Printable(strings.TrimPrefix(err.Error(), "weirfile: ")))
 		return
 	}
 	rows := table.Reader{
-		Key: c.Key,
-		Limit: func(text string) (weir.Limit, string) {
-			l, err := weir.ParseLimit(text)
-			if err != nil {
-				return l, plainError(err, text)
-			}
-			return l, ""
-		},
-		Fail: func(line, column int, field, value, want string) bool {
-			r.FailFile(r.tableName, line, column, r.at("overrides"+field), value, want)
+		Key:   c.Key,
+		Limit: func(text string) (weir.Limit, string) { return limitIn(r.unit, text) },
+		Fail: func(line, column int, of, value, want string) bool {
+			r.FailFile(name, line, column, r.at(field+of), value, want)
 			return !r.Spent()
 		},
 	}
 	t := rows.Read(data)
-	c.Overrides, r.tableLines = t.Overrides, t.Lines
+	if r.tables == nil {
+		r.tables = map[string]source{}
+	}
+	c.Overrides, r.tables[field] = t.Overrides, source{name, t.Lines}
 }
 
 // inDir returns the path of a file that the file at path names.
@@ -54,14 +52,16 @@ func inDir(path, name string) string {
 	return filepath.Join(filepath.Dir(path), name)
 }
 
-// inTable returns the line of a field in the table of the overrides, if it has one.
-func (r *policyReader) inTable(field string) (line int, ok bool) {
-	index, _, _ := strings.Cut(strings.TrimPrefix(field, "overrides["), "]")
-	i, err := strconv.Atoi(index)
-	if err != nil || !strings.HasPrefix(field, "overrides[") || i >= len(r.tableLines) {
-		return 0, false
+// inTable returns the file and the line of a field in a table of overrides, if it has one.
+func (r *policyReader) inTable(field string) (name string, line int, ok bool) {
+	for of, t := range r.tables {
+		rest, found := strings.CutPrefix(field, of+"[")
+		index, _, _ := strings.Cut(rest, "]")
+		if i, err := strconv.Atoi(index); found && err == nil && i < len(t.lines) {
+			return t.name, int(t.lines[i]), true
+		}
 	}
-	return int(r.tableLines[i]), true
+	return "", 0, false
 }
 
 // Includes returns the names of the files that the policy file at path includes, whether they
@@ -79,13 +79,19 @@ func Includes(path string) (names []string) {
 		}
 		return v
 	}
-	policies := of(d.Root(), "policies")
-	if !policies.There() || policies.Kind() != strict.List {
-		return nil
+	list := func(n strict.Node) (all []strict.Node) {
+		if n.There() && n.Kind() == strict.List {
+			for _, e := range d.List(n) {
+				all = append(all, e)
+			}
+		}
+		return all
 	}
-	for _, p := range d.List(policies) {
-		if name := of(of(p, "overrides"), "file"); name.There() && name.Kind() == strict.Text {
-			names = append(names, inDir(path, name.Text()))
+	for _, p := range list(of(d.Root(), "policies")) {
+		for _, with := range append(list(of(of(p, "budget"), "levels")), p) {
+			if name := of(of(with, "overrides"), "file"); name.There() && name.Kind() == strict.Text {
+				names = append(names, inDir(path, name.Text()))
+			}
 		}
 	}
 	return names

@@ -43,6 +43,14 @@ var prices = &Shape{Kind: Map, Def: "prices", Fields: []Field{
 	}},
 }}
 
+// LevelLimits is the shape of the limits of a level, in the unit of the budget.
+var LevelLimits = &Shape{
+	Kind: ListOrOne, Def: "level_limits", Want: "want at least one limit, such as 200/day calendar UTC; 0 to block, or unlimited",
+	Of: &Shape{Kind: Choice, Want: "want a limit such as 200/day calendar UTC; 0 to block, or unlimited", Any: []*Shape{
+		{Kind: Integer}, {Kind: Text},
+	}},
+}
+
 var budgets = &Shape{Kind: Map, Def: "budget", Fields: []Field{
 	{Name: "unit", Doc: "what the limits count", Required: true, Shape: &Shape{
 		Kind: Word, Words: words(budget.Units()), Want: "want usd, tokens, input_tokens or output_tokens",
@@ -53,9 +61,11 @@ var budgets = &Shape{Kind: Map, Def: "budget", Fields: []Field{
 		Of: &Shape{Kind: Map, Def: "level", Fields: []Field{
 			{Name: "name", Doc: "the name of the level; its policy is POLICY.LEVEL", Required: true, Examples: []any{"team"}, Shape: name},
 			{Name: "key", Doc: "the parts of a request that identify a bucket", Required: true, Shape: &Shape{Kind: ListOrOne, Want: wantKey, Of: keyPart}},
-			{Name: "limits", Doc: "the limits in the unit of the budget; US dollars may have decimals", Required: true, Examples: []any{"12.50/day calendar UTC"}, Shape: &Shape{
-				Kind: ListOrOne, Want: "want at least one limit, such as 200/day calendar UTC", Of: &Shape{Kind: Text, Want: "want a limit such as 200/day calendar UTC"},
-			}},
+			{Name: "limits", Doc: "the limits in the unit of the budget; US dollars may have decimals. 0 blocks every request, unlimited limits only the keys of overrides", Required: true, Examples: []any{"12.50/day calendar UTC"}, Shape: LevelLimits},
+			{Name: "overrides", Doc: overridesDoc, Shape: overridesOf(&Shape{Kind: Map, Def: "level_override", Fields: []Field{
+				override.Fields[0],
+				{Name: "limits", Doc: "the limits of such a key, instead of the level's; 0 blocks it, unlimited does not limit it", Required: true, Shape: LevelLimits},
+			}}, "want a list of overrides such as { key: research, limits: 500/month calendar UTC }")},
 		}},
 	}},
 	{Name: "reserve", Doc: "the bound of a request, which is charged until its response", Shape: &Shape{Kind: Map, Def: "reserve", NotEmpty: true, Want: "want max_input or max_output", Fields: []Field{

@@ -40,15 +40,21 @@ var policies = &Shape{Kind: Map, Def: "policy", OneOf: []string{"limits", "nginx
 	{Name: "percent", Doc: "the percentage of keys for which it is enforced; the others are in shadow", Default: 100, Shape: percent},
 	{Name: "candidate", Doc: "limits to try: they decide the same requests in shadow", Examples: []any{[]string{"20/s"}}, Shape: limits},
 	{Name: "carry", Doc: "what a key keeps when its limits change: what it used, or a number of tokens", Default: Carries[0], Shape: &Shape{Kind: Word, Words: Carries}},
-	{Name: "overrides", Doc: "other limits for certain keys: a list, or a CSV file with a column for each part of the key, and limits", Shape: &Shape{
-		Kind: Choice, Want: wantOverrides + ", or { file: overrides.csv }",
-		Any: []*Shape{{Kind: List, Of: policyOverride, Want: wantOverrides}, {Kind: Map, Def: "overrides_file", Fields: []Field{
-			{Name: "file", Doc: "a CSV file, relative to this file", Required: true, Examples: []any{"overrides.csv"}, Shape: &Shape{Kind: Text, Want: "want the name of a CSV file"}},
-		}}},
-	}},
+	{Name: "overrides", Doc: overridesDoc, Shape: overridesOf(policyOverride, wantOverrides)},
 	{Name: "tenants", Doc: "a guaranteed minimum of the limit for certain keys; what they do not use is lent", Shape: &Shape{
 		Kind: List, Of: tenant, Want: "want a list of tenants such as { key: acme, weight: 3, burst: 100 }",
 	}},
+}}
+
+const overridesDoc = "other limits for certain keys: a list, or a CSV file with a column for each part of the key, and limits"
+
+// overridesOf returns the shape of overrides.
+func overridesOf(one *Shape, want string) *Shape {
+	return &Shape{Kind: Choice, Want: want + ", or { file: overrides.csv }", Any: []*Shape{{Kind: List, Of: one, Want: want}, overridesFile}}
+}
+
+var overridesFile = &Shape{Kind: Map, Def: "overrides_file", Fields: []Field{
+	{Name: "file", Doc: "a CSV file, relative to this file", Required: true, Examples: []any{"overrides.csv"}, Shape: &Shape{Kind: Text, Want: "want the name of a CSV file"}},
 }}
 
 const wantOverrides = "want a list of overrides such as { key: [203.0.113.7], limits: [1000/s] }"

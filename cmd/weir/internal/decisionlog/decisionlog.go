@@ -163,6 +163,9 @@ func (l *Log) attributes(interfaceName string, e *enforce.Event) []slog.Attr {
 	if d := e.Decision.Degraded; d != "" {
 		attrs = append(attrs, slog.String("degraded", string(d)))
 	}
+	if version := e.Policy.Config().Settle.Meter.PriceVersion(); version != "" {
+		attrs = append(attrs, slog.String("prices", version))
+	}
 	switch l.c.Keys {
 	case Hash:
 		attrs = append(attrs, slog.String("key", l.hash(e.Key)))

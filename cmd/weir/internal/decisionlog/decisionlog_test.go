@@ -356,3 +356,28 @@ func BenchmarkObserve(b *testing.B) {
 type discard struct{}
 
 func (*discard) Write(p []byte) (int, error) { return len(p), nil }
+
+// TestPriceVersion checks that the line of a budget in US dollars has the version of the prices.
+func TestPriceVersion(t *testing.T) {
+	prices, err := budget.NewPrices("", budget.Price{Models: []string{"m1"}, Input: "1", Output: "10"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for unit, version := range map[budget.Unit]any{budget.USD: prices.Version(), budget.Tokens: nil} {
+		meter, err := budget.NewMeter(budget.MeterConfig{Unit: unit, Prices: prices})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := policy.New(policy.Config{
+			Name: "ai", Key: []policy.KeyPart{{Source: policy.ClientIP}}, Limits: []weir.Limit{weir.MustLimit("1000000/day")}, Settle: policy.Settle{Meter: meter},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := open(t, decisionlog.Config{Every: 1})
+		b.Observe(t.Context(), "gateway", enforce.Event{Policy: p, Outcome: enforce.Admitted})
+		if lines := b.lines(t); len(lines) != 1 || lines[0]["prices"] != version {
+			t.Errorf("%s: lines %v, want prices %v", unit, lines, version)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/gateway"
@@ -42,6 +43,16 @@ func (g *generation) worksWithoutStore() bool {
 		}
 	}
 	return len(all) > 0
+}
+
+// priceVersions returns the versions of the prices of the budgets in US dollars.
+func (g *generation) priceVersions() (versions []string) {
+	for _, one := range g.policies.Policies() {
+		if v := one.Config().Settle.Meter.PriceVersion(); v != "" && !slices.Contains(versions, v) {
+			versions = append(versions, v)
+		}
+	}
+	return versions
 }
 
 // listing returns the policies in the form of /v1/policies.

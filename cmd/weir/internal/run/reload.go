@@ -152,6 +152,11 @@ func (r *reloader) activate(g *generation) {
 		r.observers.resetDescriptors(g.limits)
 	}
 	r.observers.metrics.Reloaded(g.source, g.policies, nil)
+	for _, version := range g.priceVersions() {
+		if old == nil || !slices.Contains(old.priceVersions(), version) {
+			r.log.Info("prices in force", "version", version, "from", g.source)
+		}
+	}
 	if old != nil && old.gateway != nil {
 		old.gateway.Close() // connections in use end with their request
 	}
