@@ -130,14 +130,17 @@ func (s *stores) build(raw weir.Store, c *config.Config, m *metrics.Metrics, log
 }
 
 // logChanges returns a function that logs each change of the state of the store, and the
-// begin and the end of an overload of this process.
+// begin and the end of an overload of this process, with the requests since the begin.
 func logChanges(log *slog.Logger) func(failover.Change) {
 	last := failover.Change{State: failover.Up}
+	var undecided, rejected int64
 	return func(c failover.Change) {
+		undecided, rejected = undecided+c.Unavailable, rejected+c.Overload
 		switch {
 		case c.State == last.State:
 		case c.State == failover.Up:
-			log.Info("store available again", "undecided", c.Unavailable)
+			log.Info("store available again", "undecided", undecided)
+			undecided = 0
 		default:
 			log.Error("store "+string(c.State)+": requests are decided by the on_store_error of their policy", "error", c.Cause)
 		}
@@ -146,7 +149,8 @@ func logChanges(log *slog.Logger) func(failover.Change) {
 		case c.Overloaded:
 			log.Warn("process overloaded: requests that wait too long are rejected")
 		default:
-			log.Info("process no longer overloaded", "rejected", c.Overload)
+			log.Info("process no longer overloaded", "rejected", rejected)
+			rejected = 0
 		}
 		last = c
 	}
