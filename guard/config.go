@@ -93,8 +93,11 @@ type Breaker struct {
 	Rate         int
 	Period       time.Duration
 
-	// Slow, if not zero, is the duration above which a call counts as failed.
-	Slow time.Duration
+	// Slow, if not zero, is the duration from which a call counts as failed. With SlowRate such
+	// calls are counted apart instead: that percentage, 1 to 100, of the calls within Period
+	// opens the breaker, if there were at least Of calls. It can stand beside Rate.
+	Slow     time.Duration
+	SlowRate int
 
 	// Cooldown is the time that the breaker stays open. It then admits Trials calls, one if
 	// zero, and closes if all of them succeed.

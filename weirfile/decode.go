@@ -77,7 +77,7 @@ func (d *decoder) complete(m mapping) {
 			d.Fail(m.node, strict.Join(m.field, f.Name), "", "%s", f.Shape.Want)
 		}
 	}
-	if len(m.shape.OneOf) > 0 && !slices.ContainsFunc(m.shape.OneOf, there) {
+	if len(m.shape.OneOf) > 0 && !slices.ContainsFunc(slices.Concat(m.shape.OneOf...), there) {
 		d.failIn(m.place, "", "%s", m.shape.Want)
 	}
 	if m.shape.NotEmpty && len(m.Names) == 0 {

@@ -108,14 +108,16 @@ func (d *decoder) breaker(p place) *guard.Breaker {
 	m := d.mapping(p)
 	b := &guard.Breaker{
 		Failures: d.calls(m.at("failures"), 0), Rate: d.calls(m.at("rate"), 0), Of: d.calls(m.at("of"), 0),
-		Period: d.duration(m.at("period")), Slow: d.duration(m.at("slow")),
+		Period: d.duration(m.at("period")), Slow: d.duration(m.at("slow")), SlowRate: d.calls(m.at("slow_rate"), 0),
 		Cooldown: cmp.Or(d.duration(m.at("cooldown")), 10*time.Second), Trials: d.calls(m.at("trials"), 1),
 		Shadow: d.shadow(m),
 	}
 	switch {
-	case m.at("failures").there() && m.at("rate").there():
-		d.failIn(p, "failures and rate", "%s", p.shape.Want)
-	case b.Rate > 0:
+	case m.at("failures").there() == (m.at("rate").there() || m.at("slow_rate").there()):
+		d.failIn(p, "", "%s", p.shape.Want)
+	case m.at("slow_rate").there() && !m.at("slow").there():
+		d.failIn(m.at("slow_rate"), m.Values["slow_rate"].String(), "want slow beside it: from when a request is slow, such as 1s")
+	case b.Rate > 0 || b.SlowRate > 0:
 		b.Period, b.Of = cmp.Or(b.Period, 10*time.Second), cmp.Or(b.Of, 20)
 	case b.Period > 0 && b.Of > 0:
 		d.failIn(m.at("period"), m.Values["period"].String(), "want of or period with failures, not both: among the last calls, or within a time")

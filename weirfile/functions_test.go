@@ -30,8 +30,9 @@ functions:
     - { name: b, limits: 5 concurrency, breaker: { rate: 50, slow: 2s, trials: 3, cooldown: 1m }, adaptive: { min: 30 }, bulkhead: { max: 3, max_waiters: 7, wait: 5s } }
     - { name: c, breaker: { failures: 5, of: 10 }, adaptive: { max: 10 } }
     - { name: d, breaker: { rate: 1, of: 5, period: 1m } }
+    - { name: e, breaker: { slow_rate: 60, slow: 1s } }
 `).Functions
-	if f == nil || f.Mode != policy.Shadow || len(f.Rules) != 5 || f.System == nil {
+	if f == nil || f.Mode != policy.Shadow || len(f.Rules) != 6 || f.System == nil {
 		t.Fatalf("functions = %+v", f)
 	}
 	if s := f.System; s.Name != "system" || s.Policy.Config().Carry != weir.CarryAsIs || *s.Settings.Adaptive != (guard.Adaptive{Min: 1, Max: 200, Initial: 20}) {
@@ -53,6 +54,7 @@ functions:
 			Bulkhead: &guard.Bulkhead{Max: 3, MaxWaiters: 7, Wait: 5 * time.Second},
 		},
 		3: {Breaker: &guard.Breaker{Failures: 5, Of: 10, Cooldown: 10 * time.Second, Trials: 1}, Adaptive: &guard.Adaptive{Min: 1, Max: 10, Initial: 10}},
+		5: {Breaker: &guard.Breaker{SlowRate: 60, Of: 20, Period: 10 * time.Second, Slow: time.Second, Cooldown: 10 * time.Second, Trials: 1}},
 		4: {Breaker: &guard.Breaker{Rate: 1, Of: 5, Period: time.Minute, Cooldown: 10 * time.Second, Trials: 1}},
 	} {
 		r := f.Rules[i]

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,7 +89,7 @@ func TestGrammar(t *testing.T) {
 			}
 			check(f.Name, f.Shape)
 		}
-		for _, name := range s.OneOf {
+		for _, name := range slices.Concat(s.OneOf...) {
 			if s.Field(name) == nil || s.Want == "" {
 				t.Errorf("one of %s: want a field and what is expected", name)
 			}

@@ -26,7 +26,8 @@
 //
 // # What counts
 //
-// For a breaker, a call has failed if it returned an error or took Breaker.Slow or longer.
+// For a breaker, a call has failed if it returned an error or took Breaker.Slow or longer. With
+// Breaker.SlowRate, slow calls are counted apart; without Rate, errors then do not count.
 // A canceled call (context.Canceled) counts only in a trial, as failed. Calls that began
 // before the breaker opened or closed do not count afterwards. A trial that another
 // protection refuses passes to the next call. An adaptive limit ignores fast failures.
@@ -119,8 +120,12 @@ func checkBreaker(b *guard.Breaker) error {
 		return nil
 	case b.Failures < 0 || b.Of < 0 || b.Trials < 0:
 		return invalid("breaker", fmt.Sprintf("failures %d, of %d, trials %d", b.Failures, b.Of, b.Trials), "no negative number")
-	case (b.Failures > 0) == (b.Rate > 0):
-		return invalid("breaker", fmt.Sprintf("failures %d and rate %d", b.Failures, b.Rate), "one of failures and rate")
+	case b.Failures > 0 && (b.Rate > 0 || b.SlowRate > 0), b.Failures == 0 && b.Rate == 0 && b.SlowRate == 0:
+		return invalid("breaker", fmt.Sprintf("failures %d, rate %d, slow rate %d", b.Failures, b.Rate, b.SlowRate), "failures, or rate or slow rate or both")
+	case b.SlowRate < 0 || b.SlowRate > 100:
+		return invalid("breaker.slow_rate", b.SlowRate, "1 to 100")
+	case b.SlowRate > 0 && b.Slow == 0:
+		return invalid("breaker.slow", b.Slow, "from when a call is slow, such as 1s, with slow rate")
 	case b.Rate < 0 || b.Rate > 100:
 		return invalid("breaker.rate", b.Rate, "1 to 100")
 	case b.Failures > 0 && b.Of > 0 && b.Period > 0:
@@ -129,8 +134,8 @@ func checkBreaker(b *guard.Breaker) error {
 		return invalid("breaker.of", b.Of, fmt.Sprintf("at least failures, %d", b.Failures))
 	case b.Period < 0 || b.Slow < 0 || b.Cooldown < 0:
 		return invalid("breaker", fmt.Sprintf("period %v, slow %v, cooldown %v", b.Period, b.Slow, b.Cooldown), "no negative time")
-	case b.Rate > 0 && b.Period == 0:
-		return invalid("breaker.period", b.Period, "how long a call counts, such as 10s, with rate")
+	case b.Failures == 0 && b.Period == 0:
+		return invalid("breaker.period", b.Period, "how long a call counts, such as 10s, with a rate")
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package failsafe_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -381,21 +382,89 @@ func TestForRequests(t *testing.T) {
 
 func TestInvalid(t *testing.T) {
 	for want, s := range map[string]guard.Settings{
-		"failsafe: f: breaker: invalid: want one of failures and rate, got failures 0 and rate 0":             {Breaker: &guard.Breaker{}},
-		"failsafe: f: breaker: invalid: want one of failures and rate, got failures 1 and rate 1":             {Breaker: &guard.Breaker{Failures: 1, Rate: 1}},
-		"failsafe: f: breaker.rate: invalid: want 1 to 100, got 101":                                          {Breaker: &guard.Breaker{Rate: 101, Period: 1}},
-		"failsafe: f: breaker: invalid: want one of of and period, with failures, got of 5 and period 1s":     {Breaker: &guard.Breaker{Failures: 5, Of: 5, Period: time.Second}},
-		"failsafe: f: breaker.of: invalid: want at least failures, 5, got 4":                                  {Breaker: &guard.Breaker{Failures: 5, Of: 4}},
-		"failsafe: f: breaker.period: invalid: want how long a call counts, such as 10s, with rate, got 0s":   {Breaker: &guard.Breaker{Rate: 10}},
-		"failsafe: f: breaker: invalid: want no negative time, got period 0s, slow -1ns, cooldown 0s":         {Breaker: &guard.Breaker{Failures: 1, Slow: -1}},
-		"failsafe: f: breaker: invalid: want no negative number, got failures -1, of 0, trials 0":             {Breaker: &guard.Breaker{Failures: -1}},
-		"failsafe: f: adaptive: invalid: want at least 1, in that order of size, got min 0, initial 0, max 0": {Adaptive: &guard.Adaptive{}},
-		"failsafe: f: adaptive: invalid: want at least 1, in that order of size, got min 2, initial 1, max 3": {Adaptive: &guard.Adaptive{Min: 2, Initial: 1, Max: 3}},
-		"failsafe: f: bulkhead.max: invalid: want at least 1, got 0":                                          {Bulkhead: &guard.Bulkhead{}},
-		"failsafe: f: bulkhead: invalid: want no negative number, got max_waiters 0, wait -1ns":               {Bulkhead: &guard.Bulkhead{Max: 1, Wait: -1}},
+		"failsafe: f: breaker: invalid: want failures, or rate or slow rate or both, got failures 0, rate 0, slow rate 0": {Breaker: &guard.Breaker{}},
+		"failsafe: f: breaker: invalid: want failures, or rate or slow rate or both, got failures 1, rate 1, slow rate 0": {Breaker: &guard.Breaker{Failures: 1, Rate: 1}},
+		"failsafe: f: breaker: invalid: want failures, or rate or slow rate or both, got failures 1, rate 0, slow rate 5": {Breaker: &guard.Breaker{Failures: 1, SlowRate: 5}},
+		"failsafe: f: breaker.slow_rate: invalid: want 1 to 100, got 101":                                                 {Breaker: &guard.Breaker{SlowRate: 101, Slow: 1, Period: 1}},
+		"failsafe: f: breaker.slow: invalid: want from when a call is slow, such as 1s, with slow rate, got 0s":           {Breaker: &guard.Breaker{SlowRate: 1, Period: 1}},
+		"failsafe: f: breaker.rate: invalid: want 1 to 100, got 101":                                                      {Breaker: &guard.Breaker{Rate: 101, Period: 1}},
+		"failsafe: f: breaker: invalid: want one of of and period, with failures, got of 5 and period 1s":                 {Breaker: &guard.Breaker{Failures: 5, Of: 5, Period: time.Second}},
+		"failsafe: f: breaker.of: invalid: want at least failures, 5, got 4":                                              {Breaker: &guard.Breaker{Failures: 5, Of: 4}},
+		"failsafe: f: breaker.period: invalid: want how long a call counts, such as 10s, with a rate, got 0s":             {Breaker: &guard.Breaker{Rate: 10}},
+		"failsafe: f: breaker: invalid: want no negative time, got period 0s, slow -1ns, cooldown 0s":                     {Breaker: &guard.Breaker{Failures: 1, Slow: -1}},
+		"failsafe: f: breaker: invalid: want no negative number, got failures -1, of 0, trials 0":                         {Breaker: &guard.Breaker{Failures: -1}},
+		"failsafe: f: adaptive: invalid: want at least 1, in that order of size, got min 0, initial 0, max 0":             {Adaptive: &guard.Adaptive{}},
+		"failsafe: f: adaptive: invalid: want at least 1, in that order of size, got min 2, initial 1, max 3":             {Adaptive: &guard.Adaptive{Min: 2, Initial: 1, Max: 3}},
+		"failsafe: f: bulkhead.max: invalid: want at least 1, got 0":                                                      {Bulkhead: &guard.Bulkhead{}},
+		"failsafe: f: bulkhead: invalid: want no negative number, got max_waiters 0, wait -1ns":                           {Bulkhead: &guard.Bulkhead{Max: 1, Wait: -1}},
 	} {
 		if _, err := failsafe.New("f", s); err == nil || err.Error() != want || !errors.Is(err, weir.ErrInvalid) {
 			t.Errorf("New = %v, want %s", err, want)
 		}
 	}
+}
+
+// TestBreakerSlowRate checks that slow calls are counted apart from failures, in the same period,
+// and that a slow trial fails.
+func TestBreakerSlowRate(t *testing.T) {
+	const fast, slow = time.Millisecond, time.Second
+	for _, tc := range []struct {
+		name  string
+		b     guard.Breaker
+		calls []time.Duration // negative: the call fails
+		want  string
+	}{
+		{"at the rate", guard.Breaker{SlowRate: 50, Of: 4}, []time.Duration{fast, slow, fast, slow}, "open"},
+		{"too few calls", guard.Breaker{SlowRate: 50, Of: 4}, []time.Duration{slow, slow, slow}, "closed"},
+		{"below the rate", guard.Breaker{SlowRate: 50, Of: 4}, []time.Duration{slow, fast, fast, fast, slow}, "closed"},
+		{"failures do not count", guard.Breaker{SlowRate: 50, Of: 2}, []time.Duration{-fast, -fast, -fast}, "closed"},
+		{"slow failures are slow", guard.Breaker{SlowRate: 50, Of: 2}, []time.Duration{-slow, -slow}, "open"},
+		{"slow calls are no failures", guard.Breaker{Rate: 10, SlowRate: 90, Of: 4}, []time.Duration{fast, slow, slow, fast}, "closed"},
+		{"failures beside it", guard.Breaker{Rate: 50, SlowRate: 90, Of: 4}, []time.Duration{fast, fast, -fast, -fast}, "open"},
+		{"out of the period", guard.Breaker{SlowRate: 50, Of: 2, Period: time.Second}, []time.Duration{slow, slow, slow}, "closed"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tc.b.Slow, tc.b.Period = slow, cmp.Or(tc.b.Period, time.Minute)
+				w := protection(t, guard.Settings{Breaker: &tc.b})
+				for i, takes := range tc.calls {
+					var err error
+					if takes < 0 {
+						takes, err = -takes, errDown
+					}
+					if refused := call(w, takes, err); refused != nil {
+						t.Fatalf("call %d refused: %v", i, refused)
+					}
+				}
+				if got := w.State(); got != tc.want {
+					t.Errorf("State() = %s, want %s", got, tc.want)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := protection(t, guard.Settings{Breaker: &guard.Breaker{Slow: slow, SlowRate: 100, Of: 2, Period: time.Hour, Cooldown: time.Second}})
+		for i, step := range []struct {
+			takes time.Duration
+			err   error
+			want  string
+		}{
+			{slow, nil, "closed"}, {slow, nil, "open"},
+			{slow, nil, "open"},                // a slow trial
+			{fast, context.Canceled, "open"},   // a trial that proves nothing
+			{fast, errDown, "closed"},          // failures do not count
+			{slow, nil, "closed"},              // those before it opened are forgotten
+			{slow, context.Canceled, "closed"}, // and of a canceled call nothing is known
+			{slow, protect.ErrCanceled, "closed"},
+			{slow, nil, "open"},
+		} {
+			time.Sleep(time.Second)
+			if err := call(w, step.takes, step.err); err != nil {
+				t.Fatalf("step %d refused: %v", i, err)
+			}
+			if got := w.State(); got != step.want {
+				t.Errorf("step %d: State() = %s, want %s", i, got, step.want)
+			}
+		}
+	})
 }

@@ -51,12 +51,13 @@ var settings = []Field{
 
 var calls = &Shape{Kind: Integer, Least: 1, Most: 1_000_000}
 
-var breaker = &Shape{Kind: Map, Def: "breaker", OneOf: []string{"failures", "rate"}, Want: "want either failures or rate, which define when it opens", Fields: []Field{
+var breaker = &Shape{Kind: Map, Def: "breaker", OneOf: [][]string{{"failures"}, {"rate", "slow_rate"}}, Want: "want either failures, or rate or slow_rate or both, which define when it opens", Fields: []Field{
 	{Name: "failures", Doc: "open when this number of the last calls failed", Examples: []any{5}, Shape: calls},
 	{Name: "rate", Doc: "open when this percentage of the calls within the period failed", Examples: []any{50}, Shape: percent},
-	{Name: "of", Doc: "with failures: of how many calls, equal to failures if omitted; with rate: the minimum number of calls, 20 if omitted", Examples: []any{20}, Shape: calls},
-	{Name: "period", Doc: "how long a call counts: with rate, or with failures instead of of", Default: "10s", Shape: someTime},
-	{Name: "slow", Doc: "the time from which a call counts as failed", Examples: []any{"2s"}, Shape: someTime},
+	{Name: "slow_rate", Doc: "open when this percentage of the calls within the period was slow; slow calls then do not count as failed", Examples: []any{60}, Shape: percent},
+	{Name: "of", Doc: "with failures: of how many calls, equal to failures if omitted; with a rate: the minimum number of calls, 20 if omitted", Examples: []any{20}, Shape: calls},
+	{Name: "period", Doc: "how long a call counts: with a rate, or with failures instead of of", Default: "10s", Shape: someTime},
+	{Name: "slow", Doc: "the time from which a call is slow, and counts as failed or in slow_rate", Examples: []any{"2s"}, Shape: someTime},
 	{Name: "cooldown", Doc: "the time that it stays open", Default: "10s", Shape: someTime},
 	{Name: "trials", Doc: "the number of probes after that, which close it if all succeed", Default: 1, Shape: calls},
 	modeOfProtection,

@@ -19,7 +19,7 @@ var (
 	percent = &Shape{Kind: Integer, Least: 1, Most: 100}
 )
 
-var policies = &Shape{Kind: Map, Def: "policy", OneOf: []string{"limits", "nginx", "block", "budget"}, Want: "want limits, such as 10/s burst 20, or nginx, such as { rate: 10r/s, burst: 20 }, block: true, or budget", Fields: []Field{
+var policies = &Shape{Kind: Map, Def: "policy", OneOf: [][]string{{"limits"}, {"nginx"}, {"block"}, {"budget"}}, Want: "want limits, such as 10/s burst 20, or nginx, such as { rate: 10r/s, burst: 20 }, block: true, or budget", Fields: []Field{
 	{Name: "name", Doc: "the name in headers, logs, metrics and keys", Required: true, Examples: []any{"api-per-client"}, Shape: name},
 	{Name: "match", Doc: "which requests it applies to: a path, an expression, or lists that must all match; every request if omitted",
 		Examples: []any{"/api/*", `request.path.startsWith("/api/")`}, Shape: match},
@@ -107,7 +107,7 @@ var tokens = &Shape{Kind: Integer, Least: 1, Most: 1 << 40}
 var cost = &Shape{
 	Kind: Choice, Want: "want a number of tokens from 1 to 1099511627776, an expression such as int(request.headers[\"x-cost\"]), or a map with estimate and header or json",
 	Any: []*Shape{tokens, expression, {
-		Kind: Map, Def: "cost", OneOf: []string{"header", "json"}, Want: "want header or json, the place of the cost in the response",
+		Kind: Map, Def: "cost", OneOf: [][]string{{"header"}, {"json"}}, Want: "want header or json, the place of the cost in the response",
 		Fields: []Field{
 			{Name: "estimate", Doc: "the tokens reserved until the response: a number or an expression", Default: 1, Shape: &Shape{
 				Kind: Choice, Any: []*Shape{tokens, expression}, Want: "want a number of tokens from 1 to 1099511627776, or an expression such as size(request.query.q)",

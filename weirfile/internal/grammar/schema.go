@@ -162,8 +162,16 @@ func (g *generator) fields(s *Shape) object {
 	}
 	if len(s.OneOf) > 0 {
 		var one []object
-		for _, name := range s.OneOf {
-			one = append(one, object{{"required", []string{name}}})
+		for _, group := range s.OneOf {
+			var of []object
+			for _, name := range group {
+				of = append(of, object{{"required", []string{name}}})
+			}
+			if len(of) == 1 {
+				one = append(one, of[0])
+			} else {
+				one = append(one, object{{"anyOf", of}})
+			}
 		}
 		o = append(o, member{"oneOf", one})
 	}

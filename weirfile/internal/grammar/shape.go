@@ -36,8 +36,8 @@ type Shape struct {
 	Least, Most       int64
 	Shortest, Longest time.Duration
 	Fields            []Field
-	NotEmpty          bool     // a Map has at least one field
-	OneOf             []string // of which a Map has one and no more
+	NotEmpty          bool       // a Map has at least one field
+	OneOf             [][]string // a Map has fields of one of these groups and no other
 	Of                *Shape
 	Any               []*Shape
 }

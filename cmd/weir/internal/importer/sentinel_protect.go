@@ -68,15 +68,14 @@ func breaker(r *rule) (fields, notes []string, why string) {
 	if !r.has("retryTimeoutMs") {
 		cooldown = 1000 * r.number("timeWindow", 0)
 	}
-	ratio, slow := count, ""
+	ratio, rate, slow := count, "rate", ""
 	switch grade := r.number("grade", 0); grade {
 	case 0:
 		ratio = r.rational("slowRatioThreshold", big.NewRat(1, 1))
 		if !count.IsInt() || count.Num().BitLen() > 31 {
 			return nil, nil, "want a count of whole milliseconds"
 		}
-		slow = fmt.Sprintf("%dms", count.Num().Int64()+1)
-		notes = append(notes, "differs: a call that fails counts as a slow one does.")
+		rate, slow = "slow_rate", fmt.Sprintf("%dms", count.Num().Int64()+1)
 	case 1:
 	case 2:
 		// Sentinel opens above the count, sentinel-golang at it.
@@ -105,7 +104,7 @@ func breaker(r *rule) (fields, notes []string, why string) {
 	case !percent.IsInt():
 		notes = append(notes, fmt.Sprintf("differs: it opens at %s %%; Sentinel opens at %s %%.", whole, decimal(percent)))
 	}
-	fields = []string{"rate: " + whole.String(), fmt.Sprintf("of: %d", max(1, least)), fmt.Sprintf("period: %dms", interval)}
+	fields = []string{rate + ": " + whole.String(), fmt.Sprintf("of: %d", max(1, least)), fmt.Sprintf("period: %dms", interval)}
 	if slow != "" {
 		fields = append(fields, "slow: "+slow)
 	}

@@ -147,12 +147,12 @@ func TestSentinelBroken(t *testing.T) {
 func TestSentinelProtection(t *testing.T) {
 	for fields, want := range map[string]string{
 		`"resource": "getId", "grade": 1, "count": 0.5, "timeWindow": 30`:                                                                                        "- name: getId\n      breaker: { rate: 50, of: 5, period: 1000ms, cooldown: 30000ms }",
-		`"resource": "GET:http://a/b", "grade": 0, "count": 200, "timeWindow": 10, "slowRatioThreshold": 0.105, "minRequestAmount": 10, "statIntervalMs": 20000`: "breaker: { rate: 11, of: 10, period: 20000ms, slow: 201ms, cooldown: 10000ms }",
-		`"resource": "a", "count": 20.0, "grade": 0, "passCount": 0, "timeWindow": 10`:                                                                           "breaker: { rate: 100, of: 5, period: 1000ms, slow: 21ms, cooldown: 10000ms }",
+		`"resource": "GET:http://a/b", "grade": 0, "count": 200, "timeWindow": 10, "slowRatioThreshold": 0.105, "minRequestAmount": 10, "statIntervalMs": 20000`: "breaker: { slow_rate: 11, of: 10, period: 20000ms, slow: 201ms, cooldown: 10000ms }",
+		`"resource": "a", "count": 20.0, "grade": 0, "passCount": 0, "timeWindow": 10`:                                                                           "breaker: { slow_rate: 100, of: 5, period: 1000ms, slow: 21ms, cooldown: 10000ms }",
 		`"highestSystemLoad": -1, "qps": 100, "avgRt": -1, "maxThread": 10`:                                                                                      `key: ["const:all"]`,
 		`"qps": 100.0, "maxThread": 10`: `limits: ["100/s sliding_window segments 2", "11 concurrency"]`,
 		`"resource": "a", "strategy": 1, "retryTimeoutMs": 20, "minRequestAmount": 20, "statIntervalMs": 2000, "threshold": 0.2, "probeNum": 3`: "breaker: { rate: 20, of: 20, period: 2000ms, cooldown: 20ms, trials: 3 }",
-		`"resource": "a", "strategy": 0, "retryTimeoutMs": 10, "maxAllowedRtMs": 100, "threshold": 0.1, "statIntervalMs": 1000`:                 "breaker: { rate: 10, of: 1, period: 1000ms, slow: 101ms, cooldown: 10ms }",
+		`"resource": "a", "strategy": 0, "retryTimeoutMs": 10, "maxAllowedRtMs": 100, "threshold": 0.1, "statIntervalMs": 1000`:                 "breaker: { slow_rate: 10, of: 1, period: 1000ms, slow: 101ms, cooldown: 10ms }",
 		`"resource": "a", "count": 5, "grade": 2, "timeWindow": 3, "statIntervalMs": 60000`:                                                     "breaker: { failures: 6, period: 60000ms, cooldown: 3000ms }",
 		`"resource": "a", "count": 1, "grade": 2, "timeWindow": 3, "minRequestAmount": 10`:                                                      "# differs: it opens after 2 errors, Sentinel after 10 calls at the earliest.",
 		`"resource": "a", "strategy": "ErrorCount", "retryTimeoutMs": 20, "threshold": 5, "statIntervalMs": 2000, "probeNum": 2`:                "breaker: { failures: 5, period: 2000ms, cooldown: 20ms, trials: 2 }",
