@@ -54,12 +54,13 @@ var layout = map[string]row{
 
 	"memstore/internal/*": {layer: 0}, // data structures without limits
 
-	"internal/waitqueue": {layer: 0}, // FIFO queues of waiters, and the loop of a wait
-	"internal/bounds":    {layer: 0}, // the sizes of requests
-	"internal/roundtrip": {layer: 0}, // reports of a store to the store over it
-	"internal/backoff":   {layer: 2}, // the pacer that clients share
-	"internal/fakestore": {layer: 3}, // stores for tests
-	"internal/porttest":  {layer: 0}, // free ports for tests
+	"internal/waitqueue":   {layer: 0}, // FIFO queues of waiters, and the loop of a wait
+	"internal/bounds":      {layer: 0}, // the sizes of requests
+	"internal/roundtrip":   {layer: 0}, // reports of a store to the store over it
+	"internal/backoff":     {layer: 2}, // the pacer that clients share
+	"internal/fakestore":   {layer: 3}, // stores for tests
+	"internal/fakeprotect": {layer: 3}, // a protection for tests
+	"internal/porttest":    {layer: 0}, // free ports for tests
 
 	"":       {layer: 1}, // package weir
 	"budget": {layer: 1}, // the usage in responses of language models, and its cost

@@ -71,6 +71,8 @@ var sharedTypeNames = map[string]string{
 	"Client":       "the interceptor of an RPC framework for clients",
 	"ClientConfig": "the configuration of that Client",
 	"Server":       "the interceptor of an RPC framework for servers",
+
+	"ProtectConfig": "the configuration of a protect.Chain at an interface",
 }
 
 // TestWords checks the language of every source file and page against docs/glossary.md.

@@ -46,6 +46,9 @@ func TestSuite(t *testing.T) {
 				mux.Handle(r.Method+" "+r.Path, h)
 			}
 			h := app.Limit.Wrap(mux)
+			if app.Protect.Chain != nil {
+				h = httplimit.Protect(app.Protect)(h)
+			}
 			if app.Recover {
 				h = recovering(h)
 			}

@@ -52,6 +52,10 @@ type Config struct {
 // "open", "closed" or "local".
 const DegradedField = "Weir-Degraded"
 
+// ProtectionField is the response field with the name of the protection that rejected a request:
+// see [Protect].
+const ProtectionField = "Weir-Protection"
+
 // A Middleware limits requests. It is safe for concurrent use.
 type Middleware struct {
 	enforcer *enforce.Enforcer
@@ -151,16 +155,11 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (admitted boo
 	}()
 	in.attributes = attributes{w: w, r: r, client: &m.c.Client}
 	pass := protect.FromContext(r.Context())
-	var start time.Time
-	if pass != nil {
-		start = time.Now()
-	}
+	start := pass.Now()
 	outcome := m.enforcer.Enter(r.Context(), &in.attributes, &in.admission)
-	switch {
-	case pass == nil:
-	case outcome.Passes():
-		pass.Waited(time.Since(start))
-	default:
+	if outcome.Passes() {
+		pass.Waited(start)
+	} else {
 		pass.Cancel()
 	}
 	m.describe(w, in)

@@ -37,7 +37,7 @@ type ProtectConfig struct {
 var errFailed = errors.New("httplimit: the response failed")
 
 // Protect returns a middleware that rejects requests with 503 while a resource is overloaded: see
-// package protect. It belongs in front of the rate limits, which then charge no rejected request,
+// package protect. [ProtectionField] and the body name the protection. It belongs in front of the rate limits, which then charge no rejected request,
 // and which release what it holds for a request that they deny.
 //
 //	handler = httplimit.Protect(httplimit.ProtectConfig{Chain: chain})(limits.Wrap(handler))
@@ -87,6 +87,7 @@ func (c *ProtectConfig) reject(w http.ResponseWriter, err error) {
 	body, retry := []byte(reducedCapacity), time.Second
 	var rejected *protect.Rejected
 	if errors.As(err, &rejected) {
+		w.Header().Set(ProtectionField, rejected.Name)
 		body = append(body[:len(body)-2], `,"protection":`...)
 		body = strconv.AppendQuoteToASCII(body, rejected.Name)
 		body = append(body, "}\n"...)

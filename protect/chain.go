@@ -202,11 +202,21 @@ func Took(ctx context.Context, start time.Time) time.Duration {
 	return took
 }
 
-// Waited adds a time that the request spent between the protections and the resource.
-func (p *Pass) Waited(d time.Duration) {
+// Now returns the time for Waited, without reading the clock for a nil Pass.
+func (p *Pass) Now() (start time.Time) {
+	if p != nil {
+		start = time.Now()
+	}
+	return start
+}
+
+// Waited adds the time since start, from Now, which the request did not spend in the resource: it
+// waited for a limit, or for its client.
+func (p *Pass) Waited(start time.Time) {
 	if p == nil {
 		return
 	}
+	d := time.Since(start)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waited += d

@@ -111,8 +111,10 @@ func TestTookExcludesWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, pass, _ := protect.New(protect.Config{}).Enter(context.Background(), "")
 		start := time.Now()
-		time.Sleep(5 * time.Second)
-		pass.Waited(3 * time.Second)
+		time.Sleep(2 * time.Second)
+		waiting := pass.Now()
+		time.Sleep(3 * time.Second)
+		pass.Waited(waiting)
 		if got := protect.Took(ctx, start); got != 2*time.Second {
 			t.Errorf("Took = %v, want 2s", got)
 		}
@@ -121,7 +123,7 @@ func TestTookExcludesWaits(t *testing.T) {
 		}
 	})
 	var none *protect.Pass
-	none.Waited(1)
+	none.Waited(none.Now())
 	none.Respond(nil)
 	none.Cancel()
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/httplimit"
 )
 
 const (
@@ -28,6 +29,10 @@ type End struct {
 
 	// Retry is the delay of a google.rpc.RetryInfo; weir.Never means that there is none.
 	Retry time.Duration
+
+	// Protection is the name of the protection that rejected the call; "" if none did. It is
+	// sent as httplimit.ProtectionField.
+	Protection string
 }
 
 // Refuse returns how a call ends that p did not admit. Up to jitter, chosen at random, is added
@@ -44,10 +49,7 @@ func Refuse(ctx context.Context, p *enforce.Admission, jitter time.Duration) End
 		}
 		return end(Unavailable, text, enforce.RetryAfter(p.Err()))
 	}
-	retry := p.Decision().RetryAfter
-	if jitter > 0 && retry < weir.Never-jitter {
-		retry += rand.N(jitter + 1)
-	}
+	retry := later(p.Decision().RetryAfter, jitter)
 	text := "rate limited"
 	if by := p.DeniedBy(); by != nil {
 		text += " by policy " + by.Name()
@@ -55,13 +57,24 @@ func Refuse(ctx context.Context, p *enforce.Admission, jitter time.Duration) End
 	return end(ResourceExhausted, text, retry)
 }
 
-// SetHeader sets the metadata with the retry delay: Retry-After, and with push also
+// later adds up to jitter to a retry delay.
+func later(retry, jitter time.Duration) time.Duration {
+	if jitter > 0 && retry < weir.Never-jitter {
+		retry += rand.N(jitter + 1)
+	}
+	return retry
+}
+
+// SetHeader sets the metadata with the name of the protection, and the retry delay: Retry-After, and with push also
 // Grpc-Retry-Pushback-Ms, which the retry policy of a gRPC client obeys. A delay of more than
 // a minute disables the client's automatic retry. Nothing is set if the call ended for another
 // reason than a limit.
 func (e End) SetHeader(h http.Header, push bool) {
 	if e.Code != ResourceExhausted && e.Code != Unavailable {
 		return
+	}
+	if e.Protection != "" {
+		h.Set(httplimit.ProtectionField, e.Protection)
 	}
 	if e.Retry != weir.Never {
 		h.Set(retryAfter, ceil(e.Retry, time.Second))
@@ -90,7 +103,7 @@ func end(code Code, text string, retry time.Duration) End {
 	if retry != weir.Never {
 		again = fmt.Sprintf(": retry after %v", retry)
 	}
-	return End{code, errors.New(text + again), retry}
+	return End{Code: code, Err: errors.New(text + again), Retry: retry}
 }
 
 // canceled returns how a call ends whose context has ended.
@@ -99,5 +112,12 @@ func canceled(ctx context.Context) End {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		code = DeadlineExceeded
 	}
-	return End{code, ctx.Err(), weir.Never}
+	return End{Code: code, Err: ctx.Err(), Retry: weir.Never}
 }
+
+// The reason and the domain of the google.rpc.ErrorInfo of a call that a protection rejected. Its
+// metadata has the name of the protection, "protection".
+const (
+	ReasonProtection = "REJECTED_BY_PROTECTION"
+	Domain           = "weir"
+)

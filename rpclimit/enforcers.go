@@ -31,6 +31,10 @@ type ServerConfig struct {
 	// clients do not all return at once; none if zero, at most an hour.
 	RetryJitter time.Duration
 
+	// Protect rejects calls, before the policies, while a resource is overloaded; none if zero.
+	// RetryJitter then is a second if zero.
+	Protect ProtectConfig
+
 	// Messages, if not nil, are policies for every message of a call whose client
 	// streams, in addition to those for the call. They see the same attributes, and count
 	// a message when it is admitted, whatever the outcome of the call. A message that a

@@ -181,9 +181,9 @@ func (p *Pacer) admit(ctx context.Context, c Call) *End {
 		e := canceled(ctx)
 		return &e
 	case errors.Is(err, weir.ErrInvalid): // the caller's fault, so OnStoreError does not apply
-		return &End{InvalidArgument, fmt.Errorf("call not sent: invalid limit request: %w", err), weir.Never}
+		return &End{Code: InvalidArgument, Err: fmt.Errorf("call not sent: invalid limit request: %w", err), Retry: weir.Never}
 	case err != nil && (p.c.OnStoreError != policy.Open || errors.Is(err, weir.ErrOverloaded)):
-		return &End{Unavailable, fmt.Errorf("call not sent: no decision about its limit: %w", err), weir.Never}
+		return &End{Code: Unavailable, Err: fmt.Errorf("call not sent: no decision about its limit: %w", err), Retry: weir.Never}
 	case err != nil:
 		return nil
 	case result.Paused:

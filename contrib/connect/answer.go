@@ -31,6 +31,13 @@ func (s *Server) refusal(ctx context.Context, p *enforce.Admission, protocol str
 	return err
 }
 
+// rejection returns the error of a call that a protection rejected.
+func rejection(e *rpclimit.End, protocol string) error {
+	err := errorOf(*e)
+	e.SetHeader(err.Meta(), protocol != connect.ProtocolConnect)
+	return err
+}
+
 // errorOf returns e as a Connect error, with the items that denied the call.
 func errorOf(e rpclimit.End, items ...httplimit.Item) *connect.Error {
 	err := connect.NewError(connect.Code(e.Code), e.Err)
@@ -47,6 +54,9 @@ func errorOf(e rpclimit.End, items ...httplimit.Item) *connect.Error {
 	}
 	if len(quota.Violations) > 0 {
 		add(quota)
+	}
+	if e.Protection != "" {
+		add(&errdetails.ErrorInfo{Reason: rpclimit.ReasonProtection, Domain: rpclimit.Domain, Metadata: map[string]string{"protection": e.Protection}})
 	}
 	if e.Retry != weir.Never {
 		add(&errdetails.RetryInfo{RetryDelay: durationpb.New(e.Retry)})

@@ -11,6 +11,7 @@ import (
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/protect"
 	"github.com/floodweir/weir/rpclimit"
 )
 
@@ -18,36 +19,59 @@ import (
 type call struct {
 	attributes attributes
 	pass       enforce.Admission
+	protected  *protect.Pass // nil without protection
 }
 
 // enter decides the call that a describes. If it is denied, err is its result. Otherwise
-// the caller calls run or done.
-func (s *Server) enter(ctx context.Context, a attributes) (c *call, err error) {
+// the call continues with inner, and the caller calls run or done.
+func (s *Server) enter(ctx context.Context, a attributes) (inner context.Context, c *call, err error) {
 	c = s.pool.Get().(*call)
 	c.attributes = a
+	ctx, pass, rejected := s.c.Protect.Enter(ctx, &c.attributes, s.c.RetryJitter)
+	if rejected != nil {
+		s.done(c)
+		return nil, nil, rejection(rejected, a.peer.Protocol)
+	}
+	c.protected = pass
+	admitted := false
+	defer func() {
+		if !admitted {
+			pass.Cancel() // also if a configured function panics
+		}
+	}()
+	start := pass.Now()
 	if !s.calls.Enter(ctx, &c.attributes, &c.pass).Passes() {
 		err = s.refusal(ctx, &c.pass, a.peer.Protocol)
 		s.done(c)
-		return nil, err
+		return nil, nil, err
 	}
-	return c, nil
+	admitted = true
+	pass.Waited(start)
+	return ctx, c, nil
 }
+
+// holds reports whether the call has to be settled by its result.
+func (c *call) holds() bool { return c.protected != nil || c.pass.NeedsExit() }
 
 // done releases a call that holds nothing.
 func (s *Server) done(c *call) {
 	c.pass.Exit(enforce.Result{}) // clears its references too
-	c.attributes = attributes{}
+	c.attributes, c.protected = attributes{}, nil
 	s.pool.Put(c)
 }
 
-// run calls the handler f and settles the admission of the call by its result. It reads a
+// run calls the handler f and settles the admissions of the call by its result. It reads a
 // cost from the headers that costs returns.
 func (s *Server) run(ctx context.Context, c *call, costs func(error) []http.Header, f func() error) (err error) {
 	panicked := true
 	defer func() {
-		r := enforce.Result{Status: http.StatusInternalServerError, ClientGone: ctx.Err() != nil}
+		code := connect.CodeInternal
 		if !panicked {
-			r.Status = HTTPStatus(codeOf(err))
+			code = codeOf(err)
+		}
+		c.protected.End(s.c.Protect.Result(ctx, rpclimit.Code(code)))
+		r := enforce.Result{Status: HTTPStatus(code), ClientGone: ctx.Err() != nil}
+		if !panicked {
 			found := costs(err)
 			r.CostFromResponse = func(s policy.Settle) (int64, error) { return cost(found, s.Header) }
 		}
@@ -93,14 +117,14 @@ func (s *Server) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		if req.Spec().IsClient {
 			return next(ctx, req)
 		}
-		c, err := s.enter(ctx, attributes{
+		ctx, c, err := s.enter(ctx, attributes{
 			ctx: ctx, method: req.HTTPMethod(), procedure: req.Spec().Procedure, header: req.Header(), peer: req.Peer(), client: &s.c.Client,
 		})
 		if err != nil {
 			return nil, err
 		}
 		items, degraded := httplimit.Items(nil, &c.pass)
-		if c.pass.NeedsExit() {
+		if c.holds() {
 			err = s.run(ctx, c, func(err error) []http.Header { return unaryCosts(resp, err) }, func() (err error) {
 				resp, err = next(ctx, req)
 				return err
@@ -131,7 +155,7 @@ func unaryCosts(resp connect.AnyResponse, err error) []http.Header {
 // WrapStreamingHandler implements connect.Interceptor.
 func (s *Server) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		c, err := s.enter(ctx, attributes{
+		ctx, c, err := s.enter(ctx, attributes{
 			ctx: ctx, method: http.MethodPost, procedure: conn.Spec().Procedure, header: conn.RequestHeader(), peer: conn.Peer(), client: &s.c.Client,
 		})
 		if err != nil {
@@ -140,10 +164,10 @@ func (s *Server) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect
 		items, degraded := httplimit.Items(nil, &c.pass)
 		s.describe(conn.ResponseHeader(), items, degraded)
 		inner := conn
-		if s.messages != nil && conn.Spec().StreamType&connect.StreamTypeClient != 0 {
-			inner = &stream{StreamingHandlerConn: conn, ctx: ctx, server: s}
+		if limited := s.messages != nil && conn.Spec().StreamType&connect.StreamTypeClient != 0; limited || c.protected != nil {
+			inner = &stream{StreamingHandlerConn: conn, ctx: ctx, server: s, limited: limited, protected: c.protected}
 		}
-		if !c.pass.NeedsExit() {
+		if !c.holds() {
 			s.done(c)
 			return next(ctx, inner)
 		}
@@ -163,23 +187,33 @@ func (s *Server) WrapStreamingClient(next connect.StreamingClientFunc) connect.S
 	return next
 }
 
-// A stream wraps a streaming call whose messages are limited. One goroutine at a time
-// reads it.
+// A stream wraps a streaming call whose messages are limited, or which is protected. One
+// goroutine at a time reads it.
 type stream struct {
 	connect.StreamingHandlerConn
-	ctx    context.Context
-	server *Server
-	pass   enforce.Admission
-	denied error // the result of Receive from now on
+	ctx     context.Context
+	server  *Server
+	limited bool // messages are limited
+	pass    enforce.Admission
+	denied  error // the result of Receive from now on
+
+	protected *protect.Pass // nil without protection
+}
+
+// Send sends a message. The first one ends the latency of the call.
+func (s *stream) Send(m any) error {
+	s.protected.Respond(nil)
+	return s.StreamingHandlerConn.Send(m)
 }
 
 // Receive returns an admitted message. It reads the message before it takes tokens, so
-// the end of a stream costs nothing.
+// the end of a stream costs nothing. The time that it waits for the client is not latency.
 func (s *stream) Receive(m any) error {
 	if s.denied != nil {
 		return s.denied
 	}
-	if err := s.StreamingHandlerConn.Receive(m); err != nil {
+	defer s.protected.Waited(s.protected.Now())
+	if err := s.StreamingHandlerConn.Receive(m); err != nil || !s.limited {
 		return err
 	}
 	a := attributes{
@@ -190,5 +224,6 @@ func (s *stream) Receive(m any) error {
 		return nil
 	}
 	s.denied = s.server.refusal(s.ctx, &s.pass, a.peer.Protocol)
+	s.protected.Respond(protect.ErrCanceled) // neither success nor failure
 	return s.denied
 }

@@ -31,6 +31,9 @@ func TestAdapter(t *testing.T) {
 			if app.Recover {
 				e.Use(middleware.Recover())
 			}
+			if app.Protect.Chain != nil {
+				e.Use(weirecho.Protect(app.Protect))
+			}
 			e.Use(weirecho.Middleware(app.Limit))
 			for _, r := range app.Endpoints {
 				g := e.Group(r.Path)

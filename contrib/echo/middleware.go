@@ -11,10 +11,15 @@ import (
 
 // Middleware returns m for an echo server, group or route. It is safe for concurrent use. If it
 // is used in several places, they share their limits.
-func Middleware(m *httplimit.Middleware) echo.MiddlewareFunc {
+func Middleware(m *httplimit.Middleware) echo.MiddlewareFunc { return middleware(m.Wrap) }
+
+// Protect returns [httplimit.Protect] for echo. It belongs in front of the limits.
+func Protect(c httplimit.ProtectConfig) echo.MiddlewareFunc { return middleware(httplimit.Protect(c)) }
+
+func middleware(wrap func(http.Handler) http.Handler) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) (err error) {
-			m.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				err = serve(next, c, w, r)
 			})).ServeHTTP(writer{c.Response(), c}, c.Request())
 			return err

@@ -29,6 +29,9 @@ func TestAdapter(t *testing.T) {
 			if app.Recover {
 				a.Use(recover.New())
 			}
+			if app.Protect.Chain != nil {
+				a.Use(weirfiber.Protect(app.Protect))
+			}
 			a.Use(weirfiber.Middleware(app.Limit))
 			for _, r := range app.Endpoints {
 				if r.Limit != nil {

@@ -12,8 +12,13 @@ import (
 
 // Middleware returns m as a handler of a fiber app, group or route. It is safe for concurrent
 // use. If it is used in several places, they share their limits.
-func Middleware(m *httplimit.Middleware) fiber.Handler {
-	h := m.Wrap(http.HandlerFunc(admit))
+func Middleware(m *httplimit.Middleware) fiber.Handler { return handler(m.Wrap) }
+
+// Protect returns [httplimit.Protect] as a handler. It belongs in front of the limits.
+func Protect(c httplimit.ProtectConfig) fiber.Handler { return handler(httplimit.Protect(c)) }
+
+func handler(wrap func(http.Handler) http.Handler) fiber.Handler {
+	h := wrap(http.HandlerFunc(admit))
 	return func(c fiber.Ctx) error {
 		r, err := request(c)
 		if err != nil {
@@ -56,6 +61,14 @@ func next(c fiber.Ctx, x *exchange, r *http.Request) (err error) {
 		defer func() {
 			if timedOut(c) == nil {
 				replace(h, x.r.Header, r.Header)
+			}
+		}()
+	}
+	if inner := x.r.Context(); inner != r.Context() { // that of Protect
+		c.SetContext(inner)
+		defer func() {
+			if timedOut(c) == nil && c.Context() == inner {
+				c.SetContext(r.Context()) // a context that a handler set stays
 			}
 		}()
 	}

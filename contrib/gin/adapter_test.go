@@ -26,6 +26,9 @@ func TestAdapter(t *testing.T) {
 			if app.Recover {
 				e.Use(gin.RecoveryWithWriter(io.Discard))
 			}
+			if app.Protect.Chain != nil {
+				e.Use(weirgin.Protect(app.Protect))
+			}
 			e.Use(weirgin.Middleware(app.Limit))
 			for _, r := range app.Endpoints {
 				g := e.Group(r.Path)

@@ -11,10 +11,15 @@ import (
 
 // Middleware returns m as a handler of a gin engine, group or route. It is safe for concurrent
 // use. If it is used in several places, they share their limits.
-func Middleware(m *httplimit.Middleware) gin.HandlerFunc {
+func Middleware(m *httplimit.Middleware) gin.HandlerFunc { return handler(m.Wrap) }
+
+// Protect returns [httplimit.Protect] as a handler. It belongs in front of the limits.
+func Protect(c httplimit.ProtectConfig) gin.HandlerFunc { return handler(httplimit.Protect(c)) }
+
+func handler(wrap func(http.Handler) http.Handler) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		admitted := false
-		m.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			admitted = true
 			next(c, w, r)
 		})).ServeHTTP(contextWriter{c.Writer, c}, c.Request)

@@ -46,6 +46,13 @@ func (s *Server) refusal(ctx context.Context, p *enforce.Admission) (metadata.MD
 	return metadataOf(h), errorOf(end, items...)
 }
 
+// rejection returns the trailers and the error of a call that a protection rejected.
+func rejection(e *rpclimit.End) (metadata.MD, error) {
+	h := http.Header{}
+	e.SetHeader(h, true)
+	return metadataOf(h), errorOf(*e)
+}
+
 // errorOf returns e as a status error, with the items that denied the call.
 func errorOf(e rpclimit.End, items ...httplimit.Item) error {
 	st := status.New(codes.Code(e.Code), e.Err.Error())
@@ -58,6 +65,9 @@ func errorOf(e rpclimit.End, items ...httplimit.Item) error {
 	}
 	if len(quota.Violations) > 0 {
 		details = append(details, quota)
+	}
+	if e.Protection != "" {
+		details = append(details, &errdetails.ErrorInfo{Reason: rpclimit.ReasonProtection, Domain: rpclimit.Domain, Metadata: map[string]string{"protection": e.Protection}})
 	}
 	if e.Retry != weir.Never {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(e.Retry)})

@@ -2,19 +2,22 @@ package weirgrpc
 
 import (
 	"context"
-	"net/http"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/protect"
+	"github.com/floodweir/weir/rpclimit"
 )
 
 // A call is one call at a Server. It is reused.
 type call struct {
 	attributes attributes
 	pass       enforce.Admission
+	protected  *protect.Pass // nil without protection
 }
 
 // A caller receives metadata for the client.
@@ -23,37 +26,57 @@ type caller interface {
 	SetTrailer(metadata.MD)
 }
 
-// begin decides a call. It returns the call if it is admitted, otherwise its error.
-func (s *Server) begin(ctx context.Context, method string, to caller) (*call, error) {
+// begin decides a call. It returns the call and its context if it is admitted, otherwise its
+// error.
+func (s *Server) begin(ctx context.Context, method string, to caller) (context.Context, *call, error) {
 	c := s.pool.Get().(*call)
 	c.attributes = attributes{ctx: ctx, method: method, client: &s.c.Client}
+	ctx, pass, rejected := s.c.Protect.Enter(ctx, &c.attributes, s.c.RetryJitter)
+	if rejected != nil {
+		md, err := rejection(rejected)
+		to.SetTrailer(md)
+		s.done(c)
+		return nil, nil, err
+	}
+	c.protected = pass
+	admitted := false
+	defer func() {
+		if !admitted {
+			pass.Cancel() // also if a configured function panics
+		}
+	}()
+	start := pass.Now()
 	if s.calls.Enter(ctx, &c.attributes, &c.pass).Passes() {
+		admitted = true
+		pass.Waited(start)
 		if md := metadataOf(s.describe(httplimit.Items(nil, &c.pass))); md != nil {
 			_ = to.SetHeader(md) // fails if the headers were sent already
 		}
-		return c, nil
+		return ctx, c, nil
 	}
 	md, err := s.refusal(ctx, &c.pass)
 	to.SetTrailer(md) // without headers, so that clients apply their retry policy
 	s.done(c)
-	return nil, err
+	return nil, nil, err
 }
 
 // done releases a call that holds nothing.
 func (s *Server) done(c *call) {
 	c.pass.Exit(enforce.Result{}) // clears its references too
-	c.attributes = attributes{}
+	c.attributes, c.protected = attributes{}, nil
 	s.pool.Put(c)
 }
 
-// run calls the handler f and settles the admission of the call by its result.
+// run calls the handler f and settles the admissions of the call by its result.
 func (s *Server) run(ctx context.Context, c *call, costs *costs, f func() error) (err error) {
 	panicked := true
 	defer func() {
-		r := enforce.Result{Status: http.StatusInternalServerError, ClientGone: ctx.Err() != nil}
+		code := codes.Internal
 		if !panicked {
-			r.Status = HTTPStatus(codeOf(err))
+			code = codeOf(err)
 		}
+		c.protected.End(s.c.Protect.Result(ctx, rpclimit.Code(code)))
+		r := enforce.Result{Status: HTTPStatus(code), ClientGone: ctx.Err() != nil}
 		if costs != nil {
 			r.CostFromResponse = costs.cost
 		}
@@ -69,11 +92,11 @@ func (s *Server) run(ctx context.Context, c *call, costs *costs, f func() error)
 
 // Unary limits unary calls. It is a grpc.UnaryServerInterceptor.
 func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
-	c, err := s.begin(ctx, info.FullMethod, unary{ctx})
+	ctx, c, err := s.begin(ctx, info.FullMethod, unary{ctx})
 	if err != nil {
 		return nil, err
 	}
-	if !c.pass.NeedsExit() {
+	if !c.pass.NeedsExit() && c.protected == nil {
 		s.done(c)
 		return handler(ctx, req)
 	}
@@ -93,19 +116,18 @@ func (u unary) SetTrailer(md metadata.MD)      { _ = grpc.SetTrailer(u.ctx, md) 
 
 // Stream limits streaming calls. It is a grpc.StreamServerInterceptor.
 func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	ctx := ss.Context()
-	c, err := s.begin(ctx, info.FullMethod, ss)
+	ctx, c, err := s.begin(ss.Context(), info.FullMethod, ss)
 	if err != nil {
 		return err
 	}
 	var found *costs
-	wrapped := &stream{ServerStream: ss, ctx: ctx, server: s, method: info.FullMethod, limited: s.messages != nil && info.IsClientStream}
-	holds := c.pass.NeedsExit()
-	if holds {
+	wrapped := &stream{ServerStream: ss, ctx: ctx, server: s, method: info.FullMethod, limited: s.messages != nil && info.IsClientStream, protected: c.protected}
+	holds := c.pass.NeedsExit() || c.protected != nil
+	if c.pass.NeedsExit() {
 		wrapped.ctx, found = s.watch(ctx)
 		wrapped.costs = found
 	}
-	if wrapped.limited || found != nil {
+	if wrapped.limited || found != nil || c.protected != nil {
 		ss = wrapped
 	}
 	if !holds {

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/protect"
 )
 
 // A stream wraps the stream of a streaming call. One goroutine at a time reads it.
@@ -19,6 +20,8 @@ type stream struct {
 	limited bool   // messages are limited
 	pass    enforce.Admission
 	denied  error // the result of RecvMsg from now on
+
+	protected *protect.Pass // nil without protection
 }
 
 func (s *stream) Context() context.Context { return s.ctx }
@@ -38,12 +41,19 @@ func (s *stream) SetTrailer(md metadata.MD) {
 	s.ServerStream.SetTrailer(md)
 }
 
+// SendMsg sends a message. The first one ends the latency of the call.
+func (s *stream) SendMsg(m any) error {
+	s.protected.Respond(nil)
+	return s.ServerStream.SendMsg(m)
+}
+
 // RecvMsg returns an admitted message. It reads the message before it takes tokens, so the
-// end of a stream costs nothing.
+// end of a stream costs nothing. The time that it waits for the client is not latency.
 func (s *stream) RecvMsg(m any) error {
 	if s.denied != nil {
 		return s.denied
 	}
+	defer s.protected.Waited(s.protected.Now())
 	if err := s.ServerStream.RecvMsg(m); err != nil || !s.limited {
 		return err
 	}
@@ -55,5 +65,6 @@ func (s *stream) RecvMsg(m any) error {
 	var md metadata.MD
 	md, s.denied = s.server.refusal(s.ctx, &s.pass)
 	s.ServerStream.SetTrailer(md)
+	s.protected.Respond(protect.ErrCanceled) // neither success nor failure
 	return s.denied
 }

@@ -32,6 +32,9 @@ type App struct {
 	Recover   bool                  // a middleware in front of Limit answers 500 for a panic
 	Limit     *httplimit.Middleware // in front of all routes, and of paths without one
 	Endpoints []Endpoint
+
+	// Protect, if it has a Chain, is in front of Limit.
+	Protect httplimit.ProtectConfig
 }
 
 // An Endpoint is one route of an App. Its path has no pattern.

@@ -33,6 +33,7 @@ func Run(t *testing.T, a Adapter) {
 		{"slot after panic", testPanic},
 		{"wait", testWait},
 		{"concurrent requests", testConcurrent},
+		{"protection", testProtect},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, a) })
 	}

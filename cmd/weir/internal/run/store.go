@@ -130,7 +130,7 @@ func (s *stores) build(raw weir.Store, c *config.Config, m *metrics.Metrics, log
 }
 
 // logChanges returns a function that logs each change of the state of the store, and the
-// begin and the end of an overload of this process, with the requests since the begin.
+// begin and the end of an overload of this process. Its counts are since the begin.
 func logChanges(log *slog.Logger) func(failover.Change) {
 	last := failover.Change{State: failover.Up}
 	var undecided, rejected int64
