@@ -49,6 +49,7 @@ var layout = map[string]row{
 
 	"internal/fault":    {layer: 0}, // lists of invalid fields
 	"internal/decoded":  {layer: 0}, // content encodings
+	"internal/replay":   {layer: 0}, // request bodies that are read twice
 	"internal/jsontext": {layer: 0}, // JSON in pieces
 	"internal/outline":  {layer: 0}, // policies and limits as cmd/weir/internal/edge compiles them
 

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -43,13 +44,39 @@ type MeterConfig struct {
 	// MaxInput bounds the input tokens of a request; the bytes of its body and 1,000 if zero.
 	MaxInput int64
 
-	// MaxOutput bounds the output tokens of a request; DefaultMaxOutput if zero.
+	// MaxOutput bounds the output tokens of a request; DefaultMaxOutput if zero. A smaller bound
+	// in the request replaces it.
 	MaxOutput int64
+
+	// MaxBody bounds the bytes of a request body that is read for its ModelRequest; DefaultMaxBody if
+	// zero, at most 64 MiB. A longer one declares nothing.
+	MaxBody int64
+
+	// Step, if not zero, is the number of output tokens that are reserved for a stream at a
+	// time. More are reserved while it runs.
+	Step int64
+
+	// Exhausted selects what happens to a stream when no further step can be reserved:
+	// "finish", which is the default, ends it like one that reached its maximum of tokens.
+	// "error" ends it with an error. "allow" lets it run; the excess is charged at its end.
+	Exhausted string
+
+	// Disconnected selects what happens to a response whose client disconnects: "drain", which
+	// is the default, reads the rest for its usage. "cancel" cancels the request.
+	Disconnected string
+
+	// IncludeUsage adds stream_options.include_usage to requests for streams of chat
+	// completions, and removes the event with the usage for clients that did not ask for it.
+	IncludeUsage bool
 }
 
 const (
 	// DefaultMaxOutput is the default of MeterConfig.MaxOutput.
 	DefaultMaxOutput = 4096
+	// DefaultMaxBody is the default of MeterConfig.MaxBody.
+	DefaultMaxBody = 4 << 20
+	// maxBody is the largest MeterConfig.MaxBody.
+	maxBody = 64 << 20
 	// template bounds the tokens that a provider adds to the text of a request.
 	template = 1000
 )
@@ -63,9 +90,10 @@ func NewMeter(r MeterConfig) (*Meter, error) {
 	if r.Format == "" {
 		r.Format = Auto
 	}
-	if r.MaxOutput == 0 {
-		r.MaxOutput = DefaultMaxOutput
-	}
+	r.MaxOutput = cmp.Or(r.MaxOutput, DefaultMaxOutput)
+	r.MaxBody = cmp.Or(r.MaxBody, DefaultMaxBody)
+	r.Exhausted = cmp.Or(r.Exhausted, "finish")
+	r.Disconnected = cmp.Or(r.Disconnected, "drain")
 	if !slices.Contains(Formats(), r.Format) {
 		f.Add("format", fault.Quote(string(r.Format)), "want one of %q", Formats())
 	}
@@ -80,6 +108,18 @@ func NewMeter(r MeterConfig) (*Meter, error) {
 	}
 	if r.MaxOutput < 0 || r.MaxOutput > MaxTokens {
 		f.Add("reserve.max_output", fmt.Sprint(r.MaxOutput), "want 0 to %d tokens", int64(MaxTokens))
+	}
+	if r.MaxBody < 0 || r.MaxBody > maxBody {
+		f.Add("reserve.max_body", fmt.Sprint(r.MaxBody), "want 1 to %d bytes", maxBody)
+	}
+	if r.Step < 0 || r.Step > MaxTokens {
+		f.Add("reserve.step", fmt.Sprint(r.Step), "want 1 to %d tokens", int64(MaxTokens))
+	}
+	if !slices.Contains([]string{"finish", "error", "allow"}, r.Exhausted) {
+		f.Add("exhausted", fault.Quote(r.Exhausted), "want finish, error or allow")
+	}
+	if !slices.Contains([]string{"drain", "cancel"}, r.Disconnected) {
+		f.Add("disconnected", fault.Quote(r.Disconnected), "want drain or cancel")
 	}
 	return &Meter{r}, f.Errs.Err()
 }
@@ -117,19 +157,46 @@ func (m *Meter) Cost(u Usage) (int64, error) {
 	return min(input+u.Output, MaxCost), nil
 }
 
-// Bound returns the largest cost of a request with a body of the given length, or -1 if the length
-// is unknown: its input and output at the highest prices. It holds for text. Images, files and
-// tools that the provider runs need a MeterConfig.MaxInput.
-func (m *Meter) Bound(length int64) int64 {
-	u := Usage{Input: m.c.MaxInput, Output: m.c.MaxOutput}
-	if u.Input == 0 {
-		u.Input = min(max(0, length), MaxTokens-template) + template
+// Output returns the output tokens to reserve for a call at its beginning: the smaller of its own
+// bound and MaxOutput, and at most a Step for a stream.
+func (m *Meter) Output(c ModelRequest) int64 {
+	n := m.c.MaxOutput
+	if c.MaxOutput > 0 {
+		n = min(n, c.MaxOutput)
 	}
+	if c.Stream && m.c.Step > 0 {
+		n = min(n, m.c.Step)
+	}
+	return n
+}
+
+// Bound returns the largest cost of a call with a body of the given length, or -1 if the length is
+// unknown, and with the given number of output tokens. A model without a price, or none, has the
+// highest prices. The bound holds for text. Images, files and tools that the provider runs need a
+// MeterConfig.MaxInput.
+func (m *Meter) Bound(length int64, c ModelRequest, output int64) int64 {
+	u := m.usage(length, output)
 	if m.c.Unit == USD {
-		d := m.c.Prices.dearest
-		d.input = max(d.input, d.cached, d.write, d.write1h)
-		return d.cost(u)
+		return m.c.Prices.bound(c.Model, u)
 	}
 	cost, _ := m.Cost(u)
 	return cost
+}
+
+// Least returns the smallest Bound of a call that declares no bound of its own.
+func (m *Meter) Least() int64 {
+	u := m.usage(0, m.Output(ModelRequest{Stream: true}))
+	if m.c.Unit == USD {
+		return m.c.Prices.least(u)
+	}
+	cost, _ := m.Cost(u)
+	return cost
+}
+
+func (m *Meter) usage(length, output int64) Usage {
+	u := Usage{Input: m.c.MaxInput, Output: output}
+	if u.Input == 0 {
+		u.Input = min(max(0, length), MaxTokens-template) + template
+	}
+	return u
 }

@@ -58,6 +58,7 @@ type pattern struct {
 type Prices struct {
 	exact    map[string]*entry
 	patterns []pattern
+	deny     bool   // requests for an unknown model
 	unknown  *entry // nil if an unknown model has no price
 	dearest  rate   // the largest of each price
 	version  string
@@ -67,8 +68,14 @@ type Prices struct {
 // models.
 func (t *Prices) Version() string { return t.version }
 
-// NewPrices returns a table. A model without a price has the price of the model unknown, or none if
-// unknown is "". An error wraps weir.ErrInvalid.
+// NewPrices returns a table. The text unknown selects what happens to a model without a price:
+//
+//   - "deny" or "": requests for it are denied. If only the response names it, the highest price of
+//     each kind applies.
+//   - "highest": the highest price of each kind applies.
+//   - the name of a model: that model's price applies.
+//
+// An error wraps weir.ErrInvalid.
 func NewPrices(unknown string, prices ...Price) (*Prices, error) {
 	t := &Prices{exact: map[string]*entry{}}
 	f := fault.Collector{File: "budget"}
@@ -81,9 +88,12 @@ func NewPrices(unknown string, prices ...Price) (*Prices, error) {
 	if len(prices) == 0 {
 		f.Add("models", "", "want at least one price")
 	}
-	if unknown != "" && len(f.Errs) == 0 {
+	switch {
+	case unknown == "" || unknown == "deny":
+		t.deny = true
+	case unknown != "highest" && len(f.Errs) == 0:
 		if t.unknown = t.find(unknown); t.unknown == nil {
-			f.Add("unknown_model", fault.Quote(unknown), "want deny, or the name of a model in the table")
+			f.Add("unknown_model", fault.Quote(unknown), "want deny, highest, or the name of a model in the table")
 		}
 	}
 	return t, f.Errs.Err()
@@ -208,6 +218,41 @@ func (t *Prices) Cost(u Usage) (int64, error) {
 		r = &e.long
 	}
 	return r.cost(u), err
+}
+
+// bound returns the largest price of a response of a model with at most the tokens of u, whose input
+// may be cached in any way.
+func (t *Prices) bound(model string, u Usage) int64 {
+	e := t.find(model)
+	if e == nil {
+		e = t.unknown
+	}
+	if e == nil {
+		return t.dearest.bound(u)
+	}
+	n := e.rate.bound(u)
+	if e.above > 0 && u.Input > e.above {
+		n = max(n, e.long.bound(u))
+	}
+	return n
+}
+
+// least returns the smallest bound of all models.
+func (t *Prices) least(u Usage) int64 {
+	n := t.dearest.bound(u)
+	for _, e := range t.exact {
+		n = min(n, e.rate.bound(u))
+	}
+	for _, p := range t.patterns {
+		n = min(n, p.rate.bound(u))
+	}
+	return n
+}
+
+// bound returns the cost of u with the highest price of input.
+func (r rate) bound(u Usage) int64 {
+	r.input = max(r.input, r.cached, r.write, r.write1h)
+	return r.cost(u)
 }
 
 // cost sums tokens × prices in 128 bits: each product has at most 80.

@@ -128,7 +128,7 @@ func TestMeter(t *testing.T) {
 		if cost, err := m.Cost(u); cost != test.cost || err != nil {
 			t.Errorf("%s: Cost = %d, %v, want %d", test.unit, cost, err, test.cost)
 		}
-		if got := m.Bound(500); got != test.bound {
+		if got := m.Bound(500, budget.ModelRequest{}, 200); got != test.bound {
 			t.Errorf("%s: Bound = %d, want %d", test.unit, got, test.bound)
 		}
 		if got := test.unit.Quota(); got != test.quota {

@@ -107,7 +107,7 @@ func startBudgetGateway(t *testing.T, file string) (*exec.Cmd, string) {
 
 // stream sends a request, waits for the first event, calls begun, and reads the rest.
 func stream(t *testing.T, url string, begun func()) (http.Header, error) {
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader("{}"))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(`{"model":"m1"}`))
 	if err != nil {
 		return nil, err
 	}

@@ -112,6 +112,15 @@ func (p *Admission) DeniedBy() *policy.Policy {
 	return by.Policy
 }
 
+// Refused returns the reason why a policy denied the request without its limits, or nil: see
+// policy.Charge.
+func (p *Admission) Refused() error {
+	if by := blocked(p.Charges()); by != nil && p.outcome == Denied {
+		return by.Refused
+	}
+	return nil
+}
+
 // Settles returns the policies, also in shadow mode, that Exit settles by the result.
 func (p *Admission) Settles() iter.Seq[*policy.Policy] {
 	return func(yield func(*policy.Policy) bool) {

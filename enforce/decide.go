@@ -241,6 +241,9 @@ func (e *Enforcer) observe(p *Admission, charges []policy.Charge, outcome Outcom
 		}
 		event.Took, p.took = p.took, 0
 		e.c.Observe(p.ctx, p.a, event)
+		if charge.Refused != nil && event.Outcome == Denied {
+			e.c.Observe(p.ctx, p.a, Event{Policy: event.Policy, Outcome: Unpriced, Shadow: event.Shadow, Key: event.Key, Err: charge.Refused})
+		}
 	}
 }
 

@@ -67,7 +67,7 @@ type Config struct {
 	DecideCanceled bool
 
 	// Observe, if not nil, is called with the outcome of a request for each of its policies,
-	// before Enter returns. Exit can call it too, with [Unsettled] and [Unpriced]. It must be quick and
+	// before Enter returns. Exit and Extend can call it too, with outcomes that are AtEnd. It must be quick and
 	// must not keep a.
 	Observe func(ctx context.Context, a policy.Attributes, event Event)
 }
@@ -115,7 +115,7 @@ func New(store weir.Store, set *policy.Set, c Config) (*Enforcer, error) {
 		pc := p.Config()
 		e.waits = e.waits || pc.OnDenied.Wait > 0
 		e.counts = e.counts || pc.Count == policy.CountAll
-		e.blocks = e.blocks || pc.Blocks()
+		e.blocks = e.blocks || pc.Blocks() || pc.Settle.Meter != nil
 		e.settles = e.settles || !c.NoResponse && byResult(&pc)
 	}
 	if c.LimitFunc != nil {

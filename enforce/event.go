@@ -45,7 +45,8 @@ type Event struct {
 // shadow mode it is the result that the policy would have had.
 type Outcome string
 
-// The outcomes. All but Unsettled and Unpriced are reported before the request is handled.
+// The outcomes. All but Unsettled, Unpriced and Exhausted are reported before the request is
+// handled.
 const (
 	// Admitted requests passed, or were canceled during the delay of a queue.
 	Admitted Outcome = "admitted"
@@ -67,12 +68,16 @@ const (
 	// reservation expires.
 	Unsettled Outcome = "unsettled"
 	// Unpriced is reported in addition to the outcome, for a request whose response had no
-	// cost. Cost is what it was charged. Err is the reason: see budget.Reason.
+	// cost, and for one that is denied because its model has no price. Cost is what it was
+	// charged. Err is the reason: see budget.Reason.
 	Unpriced Outcome = "unpriced"
+	// Exhausted is reported in addition to the outcome, for a stream whose policy denied a
+	// further step: see Admission.Extend.
+	Exhausted Outcome = "exhausted"
 )
 
-// AtEnd reports whether the outcome is reported after the request, in addition to another.
-func (o Outcome) AtEnd() bool { return o == Unsettled || o == Unpriced }
+// AtEnd reports whether the outcome is reported in addition to another.
+func (o Outcome) AtEnd() bool { return o == Unsettled || o == Unpriced || o == Exhausted }
 
 // Passes reports whether a request with the outcome is admitted.
 func (o Outcome) Passes() bool { return o == Admitted || o == FailedOpen }

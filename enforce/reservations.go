@@ -40,6 +40,8 @@ type reservation struct {
 	policy  *policy.Policy
 	key     string
 	shadow  bool
+	steps   []step // that Extend charged later
+	ended   bool   // a policy in shadow mode has denied a step
 }
 
 // byResult reports whether a policy counts by the result.
@@ -213,15 +215,12 @@ func (r *reservation) settle(ctx context.Context, n int64) error {
 			return err
 		}
 	} else {
-		n -= r.request.N
+		n -= r.charged()
 	}
-	switch {
-	case n < 0:
-		return r.send(ctx, weir.Return, -n)
-	case n > 0:
+	if n > 0 {
 		return r.send(ctx, weir.Charge, n)
 	}
-	return nil
+	return r.giveBack(ctx, -n)
 }
 
 // cancel returns all reservations.

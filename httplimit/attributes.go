@@ -1,10 +1,18 @@
 package httplimit
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/budget"
+	"github.com/floodweir/weir/internal/fault"
+	"github.com/floodweir/weir/internal/replay"
 )
 
 // attributes is a request for policies. Values that are expensive to parse are parsed once, when
@@ -16,6 +24,13 @@ type attributes struct {
 	addr    netip.Addr
 	located bool
 	query   url.Values
+
+	memory *replay.Memory // nil if bodies are not read
+	body   replay.Body
+
+	asked   int64 // the bound for which call was read; 0 before
+	call    budget.ModelRequest
+	callErr error
 }
 
 func (a *attributes) Method() string { return a.r.Method }
@@ -49,4 +64,36 @@ func (a *attributes) ClientIP() netip.Addr {
 		a.addr, a.located = a.client.Addr(a.r), true
 	}
 	return a.addr
+}
+
+// maxBodies bounds the bytes of request bodies that a Middleware holds at a time.
+const maxBodies = 256 << 20
+
+// ModelRequest implements [policy.BodyReader]. It reads the body, which the handler then reads again. The error
+// wraps budget.ErrUnknownModel, and weir.ErrOverloaded if maxBodies are used up.
+func (a *attributes) ModelRequest(max int64) (c budget.ModelRequest, read bool, err error) {
+	if a.memory == nil {
+		return budget.ModelRequest{}, false, nil
+	}
+	if a.asked != max {
+		a.asked = max
+		a.call, a.callErr = a.readCall(max)
+	}
+	return a.call, true, a.callErr
+}
+
+func (a *attributes) readCall(max int64) (budget.ModelRequest, error) {
+	text, err := a.body.Read(a.w, a.r, max, a.memory)
+	encoding := a.r.Header.Get("Content-Encoding")
+	switch {
+	case errors.Is(err, replay.ErrFull):
+		err = fmt.Errorf("%w: %w", weir.ErrOverloaded, err)
+	case err == nil && encoding != "" && encoding != "identity":
+		text, err = nil, fmt.Errorf("request body with the encoding %s", fault.Quote(encoding))
+	}
+	c, parsed := budget.ReadRequest(a.r.URL.Path, text)
+	if err = cmp.Or(err, parsed); err != nil {
+		err = fmt.Errorf("%w: request body: %w", budget.ErrUnknownModel, err)
+	}
+	return c, err
 }

@@ -1,13 +1,18 @@
 package httplimit
 
 import (
+	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/internal/replay"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -62,6 +67,9 @@ func (m *Middleware) describe(w http.ResponseWriter, in *request) {
 // Retry-After, because clients would wait before they follow it.
 func (m *Middleware) deny(w http.ResponseWriter, in *request) {
 	h, c := w.Header(), in.admission.DeniedBy().Config().OnDenied
+	if in.admission.DeniedBy().Config().Settle.Meter != nil {
+		h.Set("X-Should-Retry", "false") // SDKs of language models retry 429 otherwise
+	}
 	for name, value := range c.Headers {
 		h.Set(name, value)
 	}
@@ -96,6 +104,36 @@ func problem(status int, items []Item) []byte {
 		b = appendName(b, it.Name) // printable ASCII, which needs no escapes in JSON
 	}
 	return append(b, "]}\n"...)
+}
+
+// refuseCall responds to a request whose model has no price. SDKs of language models read the member
+// error, and do not repeat a request with status 400.
+func (m *Middleware) refuseCall(w http.ResponseWriter, err error) {
+	type inner struct {
+		Message string `json:"message"`
+		Type    string `json:"type"`
+		Param   string `json:"param"`
+		Code    string `json:"code"`
+	}
+	status := http.StatusBadRequest
+	switch {
+	case errors.Is(err, weir.ErrOverloaded):
+		m.refuse(w, err)
+		return
+	case errors.Is(err, replay.ErrTooLong):
+		status = http.StatusRequestEntityTooLarge
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		status = http.StatusRequestTimeout
+	}
+	detail := strings.TrimPrefix(err.Error(), "budget: ")
+	body, _ := json.Marshal(struct { // strings always marshal
+		Type   string `json:"type"`
+		Title  string `json:"title"`
+		Status int    `json:"status"`
+		Detail string `json:"detail"`
+		Error  inner  `json:"error"`
+	}{"about:blank", "Model without a price", status, detail, inner{detail, "invalid_request_error", "model", "model_not_found"}})
+	m.respond(w, status, problemType, append(body, '\n'), weir.Never)
 }
 
 // refuse responds to a request without a decision, or whose client disconnected.

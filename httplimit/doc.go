@@ -58,7 +58,8 @@
 // # Guarantees
 //
 // The client's address is that of the connection unless a trusted proxy reports another one; see
-// [ClientAddress]. Responses contain nothing that a client sent, and no keys. [Middleware.Wrap]
+// [ClientAddress]. Responses contain no keys, and nothing that a client sent except
+// the quoted name of a model without a price. [Middleware.Wrap]
 // describes what the handler receives.
 //
 // A slot of a concurrency limit is renewed while the handler runs, and returned when it returns or

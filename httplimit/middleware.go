@@ -11,6 +11,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/budget"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/internal/replay"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/protect"
 )
@@ -61,6 +62,7 @@ type Middleware struct {
 	enforcer *enforce.Enforcer
 	c        Config
 	pool     sync.Pool // of *request
+	memory   *replay.Memory
 }
 
 // Check returns an error, which wraps weir.ErrInvalid, if Client, Fields or RetryJitter is
@@ -96,6 +98,9 @@ func New(store weir.Store, set *policy.Set, c Config) (*Middleware, error) {
 		return nil, fmt.Errorf("httplimit: %w", err)
 	}
 	m := &Middleware{enforcer: enforcer, c: c}
+	if !c.NoResponse {
+		m.memory = &replay.Memory{Max: maxBodies}
+	}
 	m.pool.New = func() any { return new(request) }
 	return m, nil
 }
@@ -153,7 +158,7 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (admitted boo
 			m.recycle(in)
 		}
 	}()
-	in.attributes = attributes{w: w, r: r, client: &m.c.Client}
+	in.attributes = attributes{w: w, r: r, client: &m.c.Client, memory: m.memory}
 	pass := protect.FromContext(r.Context())
 	start := pass.Now()
 	outcome := m.enforcer.Enter(r.Context(), &in.attributes, &in.admission)
@@ -164,6 +169,8 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (admitted boo
 	}
 	m.describe(w, in)
 	switch {
+	case outcome == enforce.Denied && in.admission.Refused() != nil:
+		m.refuseCall(w, in.admission.Refused())
 	case outcome == enforce.Denied:
 		m.deny(w, in)
 	case outcome == enforce.FailedClosed, outcome == enforce.Overloaded:
@@ -178,6 +185,7 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (admitted boo
 // recycle clears in, whose request has ended.
 func (m *Middleware) recycle(in *request) {
 	in.admission.Exit(enforce.Result{})
+	in.attributes.body.Release()
 	in.attributes = attributes{}
 	m.pool.Put(in)
 }

@@ -21,7 +21,7 @@ import (
 func meter(t testing.TB, c budget.MeterConfig) *budget.Meter {
 	t.Helper()
 	var err error
-	c.Prices, err = budget.NewPrices("", budget.Price{Models: []string{"m1"}, Input: "1.25", Cached: "0.125", Output: "10"})
+	c.Prices, err = budget.NewPrices("highest", budget.Price{Models: []string{"m1"}, Input: "1.25", Cached: "0.125", Output: "10"})
 	if err != nil {
 		t.Fatal(err)
 	}

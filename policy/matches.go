@@ -37,6 +37,10 @@ type Charge struct {
 	// caller denies the request without the store, with weir.Never.
 	Blocked bool
 
+	// Refused, if not nil, is the reason why the request is Blocked although the policy has
+	// limits: it names a model without a price.
+	Refused error
+
 	// Always is true for a candidate, which is decided for denied requests too.
 	Always bool
 
@@ -184,7 +188,7 @@ func (q *Matches) end(now pending) int {
 func (q *Matches) add(m *member, s *source, now *pending) (limited bool) {
 	q.key = m.appendKey(q.key[:0], s)
 	parts := q.key[len(m.bucket):]
-	charge := Charge{Policy: m.Policy, Key: m.key(q.key), Cost: m.cost(s), Err: s.err}
+	charge := Charge{Policy: m.Policy, Key: m.key(q.key), Cost: m.cost(s), Refused: refused(m.config.Settle.Meter, s), Err: s.err}
 	to := now
 	if m.config.Mode == Shadow || m.config.Percent < 100 && share(charge.Key) >= m.config.Percent {
 		to = &q.later
@@ -215,7 +219,10 @@ func (to *pending) add(m *member, charge *Charge, parts []byte, s *source) (limi
 	if m.tenants != nil {
 		key = m.bucket // all tenants share a state
 	}
-	charge.From, charge.Blocked = len(to.requests), blocked
+	charge.From, charge.Blocked = len(to.requests), blocked || charge.Refused != nil
+	if charge.Refused != nil {
+		limits = nil
+	}
 	for i, l := range limits {
 		to.requests = append(to.requests, weir.Request{Verb: weir.Take, Key: key, Limit: l, N: charge.Cost})
 		if from != nil && from[i] != nil {

@@ -80,7 +80,7 @@ func (c *Config) setDefaults() {
 		if c.CostOf == nil {
 			c.CostOf = bound{m}
 		}
-		c.Cost = cmp.Or(c.Cost, m.Bound(0))
+		c.Cost = cmp.Or(c.Cost, m.Least())
 	}
 	c.Cost = cmp.Or(c.Cost, 1)
 	if c.Count == "" {

@@ -21,9 +21,6 @@ func (d *decoder) readPrices(p place) *budget.Prices {
 	before := len(d.Faults())
 	m := d.mapping(p)
 	unknown, _ := d.text(m.at("unknown_model"))
-	if unknown == "highest" {
-		unknown = ""
-	}
 	var list []budget.Price
 	places := map[string]strict.Node{"unknown_model": m.Values["unknown_model"]}
 	for i, e := range d.elements(m.at("models")) {
@@ -92,6 +89,7 @@ func (r *policyReader) budget(m mapping, c policy.Config) []policy.Config {
 	if p := b.at("reserve"); p.there() {
 		reserve := r.mapping(p)
 		mc.MaxInput, mc.MaxOutput = r.integer(reserve.at("max_input")), r.integer(reserve.at("max_output"))
+		mc.MaxBody = r.integer(reserve.at("max_body"))
 	}
 	if mc.Unit == budget.USD && r.prices == nil && !r.pricesFailed {
 		r.failIn(b.at("unit"), unit, "want a section prices in this file with it")

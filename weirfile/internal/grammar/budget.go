@@ -28,8 +28,8 @@ var priceFields = []Field{
 }
 
 var prices = &Shape{Kind: Map, Def: "prices", Fields: []Field{
-	{Name: "unknown_model", Doc: "the model whose price an unknown model has, or highest for the highest price of each kind", Default: "highest", Shape: &Shape{
-		Kind: Text, Want: "want highest, or a model of the table",
+	{Name: "unknown_model", Doc: "deny requests for a model without a price; or its price: that of a model of the table, or highest for the highest price of each kind", Default: "deny", Shape: &Shape{
+		Kind: Text, Want: "want deny, highest, or a model of the table",
 	}},
 	{Name: "models", Doc: "the prices; exact names precede patterns", Required: true, Shape: &Shape{
 		Kind: List, Want: `want a list of prices such as { model: m1, input: "1.25", output: "10" }`,
@@ -68,8 +68,11 @@ var budgets = &Shape{Kind: Map, Def: "budget", Fields: []Field{
 			}}, "want a list of overrides such as { key: research, limits: 500/month calendar UTC }")},
 		}},
 	}},
-	{Name: "reserve", Doc: "the bound of a request, which is charged until its response", Shape: &Shape{Kind: Map, Def: "reserve", NotEmpty: true, Want: "want max_input or max_output", Fields: []Field{
+	{Name: "reserve", Doc: "the bound of a request, which is charged until its response", Shape: &Shape{Kind: Map, Def: "reserve", NotEmpty: true, Want: "want max_input, max_output or max_body", Fields: []Field{
 		{Name: "max_input", Doc: "the maximum of input tokens; the bytes of the body and 1,000 if omitted", Examples: []any{8000}, Shape: tokens},
-		{Name: "max_output", Doc: "the maximum of output tokens", Default: budget.DefaultMaxOutput, Shape: tokens},
+		{Name: "max_output", Doc: "the maximum of output tokens; a smaller one in the request replaces it", Default: budget.DefaultMaxOutput, Shape: tokens},
+		{Name: "max_body", Doc: "the maximum of bytes of a request body in which the model and max_tokens are read", Default: budget.DefaultMaxBody, Shape: &Shape{
+			Kind: Integer, Least: 1, Most: 64 << 20,
+		}},
 	}}},
 }}

@@ -268,7 +268,7 @@ func TestProblems(t *testing.T) {
 		want(t, b.lines(t), `{"error":"redis: store unavailable","interface":"gateway","level":"ERROR","msg":"cost not settled","outcome":"unsettled","policy":"c"}`)
 
 		b.Observe(context.Background(), "gateway", enforce.Event{Policy: c, Outcome: enforce.Unpriced, Cost: 20, Err: budget.ErrNoUsage})
-		want(t, b.lines(t), `{"charged":20,"error":"budget: response without a cost","interface":"gateway","level":"WARN","msg":"response without a cost","outcome":"unpriced","policy":"c"}`)
+		want(t, b.lines(t), `{"charged":20,"error":"budget: response without a cost","interface":"gateway","level":"WARN","msg":"cost unknown","outcome":"unpriced","policy":"c"}`)
 
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()

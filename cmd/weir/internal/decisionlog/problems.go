@@ -26,7 +26,7 @@ func (l *Log) observeProblems(ctx context.Context, interfaceName string, e *enfo
 	case e.Outcome == enforce.Unsettled:
 		l.logProblem(ctx, slog.LevelError, "cost not settled", interfaceName, e, slog.Any("error", e.Err))
 	case e.Outcome == enforce.Unpriced:
-		l.logProblem(ctx, slog.LevelWarn, "response without a cost", interfaceName, e, slog.Int64("charged", e.Cost), slog.Any("error", e.Err))
+		l.logProblem(ctx, slog.LevelWarn, "cost unknown", interfaceName, e, slog.Int64("charged", e.Cost), slog.Any("error", e.Err))
 	case e.Decision.Degraded != "":
 		attrs := []slog.Attr{slog.String("degraded", string(e.Decision.Degraded))}
 		if e.Err != nil {

@@ -2,13 +2,16 @@ package scenario
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"io"
 	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +25,7 @@ type template struct {
 	headers                    map[string]string
 	cookies                    map[string]string
 	claims                     any
+	body                       []byte
 }
 
 // request reads a request; nil if it is absent.
@@ -48,6 +52,9 @@ func (r *reader) request(n strict.Node, field string) *template {
 		if t.headers["Authorization"] != "" {
 			r.Fail(v, field+".claims", "", "want claims or the header Authorization, not both: claims become its token")
 		}
+	}
+	if v := m.Values["json"]; v.There() {
+		t.body, _ = json.Marshal(r.json(v, field+".json", 0))
 	}
 	if t.client != "" {
 		if a, err := netip.ParseAddr(t.client); err != nil || a.Zone() != "" {
@@ -87,6 +94,9 @@ func (t *template) with(more *template) *template {
 		if one.headers["Authorization"] != "" {
 			all.claims = nil
 		}
+		if one.body != nil {
+			all.body = one.body
+		}
 	}
 	return &all
 }
@@ -122,6 +132,11 @@ func (r *reader) parse(n strict.Node, field string, t *template) *http.Request {
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.cookies)) {
 		made.AddCookie(&http.Cookie{Name: name, Value: t.cookies[name]})
+	}
+	if t.body != nil {
+		made.ContentLength = int64(len(t.body))
+		made.Header.Set("Content-Length", strconv.Itoa(len(t.body)))
+		made.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(t.body)), nil }
 	}
 	if t.claims != nil {
 		made.Header.Set("Authorization", "Bearer "+token(t.claims))

@@ -156,6 +156,9 @@ type exchangeKey struct{}
 // serve sends the request of x through the middleware.
 func (s *simulation) serve(x *exchange) {
 	r := x.step.request.Clone(context.WithValue(context.Background(), exchangeKey{}, x))
+	if r.GetBody != nil {
+		r.Body, _ = r.GetBody() // it is in memory
+	}
 	begin := s.Now()
 	end := func() { x.waited = s.Now().Sub(begin) }
 	s.middleware.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
