@@ -90,9 +90,21 @@ func (a *AdaptiveLimit) Name() string { return "adaptive" }
 
 // State implements Protection: "12 of 20".
 func (a *AdaptiveLimit) State() string {
+	r := a.Read()
+	return fmt.Sprintf("%d of %d", r.InFlight, r.Limit)
+}
+
+// Read implements Measured.
+func (a *AdaptiveLimit) Read() Reading {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return fmt.Sprintf("%d of %d", a.inflight, a.level)
+	r := Reading{Limit: a.level, InFlight: a.inflight}
+	for _, w := range a.waiters {
+		if !w.done {
+			r.Waiters++
+		}
+	}
+	return r
 }
 
 // Limit returns the limit between the two levels.

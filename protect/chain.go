@@ -31,6 +31,20 @@ type Whole interface {
 	WholeRequest() bool
 }
 
+// A Reading is the state of a Protection in numbers. A number that it does not have is 0.
+type Reading struct {
+	State    string // of a circuit breaker: "closed", "open" or "half-open"; "" otherwise
+	Limit    int    // the most requests in flight, now
+	InFlight int
+	Waiters  int
+}
+
+// A Measured is a Protection with a Reading, for metrics.
+type Measured interface {
+	Protection
+	Read() Reading
+}
+
 // ErrCanceled means that a request was not made. See Protection.
 var ErrCanceled = fmt.Errorf("protect: refused before it was made: %w", context.Canceled)
 
@@ -89,6 +103,14 @@ func (s *shadow) Enter(ctx context.Context, key string) (func(error), error) {
 }
 
 func (s *shadow) State() string { return s.Protection.State() + " (shadow)" }
+
+// Read implements Measured.
+func (s *shadow) Read() Reading {
+	if m, ok := s.Protection.(Measured); ok {
+		return m.Read()
+	}
+	return Reading{}
+}
 
 // A Config configures a Chain. Its zero value rejects nothing.
 type Config struct {

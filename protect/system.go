@@ -82,7 +82,7 @@ type System struct {
 	sampled  time.Time
 	started  bool // there is an earlier sample of CPU
 	used     time.Duration
-	cpu      float64 // percentage, smoothed
+	last     SystemReading // CPU is smoothed
 	missing  map[string]bool
 	done     [buckets]bucket
 }
@@ -193,7 +193,7 @@ func (s pressure) State() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sample(time.Now())
-	return fmt.Sprintf("CPU %.0f %%, %d awaiting a response", s.cpu, s.awaiting)
+	return fmt.Sprintf("CPU %.0f %%, %d awaiting a response", 100*s.last.CPU, s.awaiting)
 }
 
 func (s pressure) Enter(ctx context.Context, class string) (func(error), error) {
@@ -277,30 +277,31 @@ func (s *System) sample(now time.Time) {
 	if s.c.CPU > 0 {
 		used, cores, err := s.c.Metrics.CPU()
 		if s.available("cpu", err) && s.started && used >= s.used && cores > 0 {
-			percent := 100 * (used - s.used).Seconds() / (passed.Seconds() * cores)
-			s.cpu += (percent - s.cpu) * (1 - math.Exp(-passed.Seconds()/smoothing.Seconds()))
+			part := (used - s.used).Seconds() / (passed.Seconds() * cores)
+			s.last.CPU += (part - s.last.CPU) * (1 - math.Exp(-passed.Seconds()/smoothing.Seconds()))
 		}
 		s.used, s.started = used, err == nil
 		if err != nil {
-			s.cpu = 0
+			s.last.CPU = 0
 		}
 	}
 	for i, c := range s.classes {
-		s.active[i].update(now, s.cpu, float64(c.ShedAt), float64(c.ShedAt-lower))
+		s.active[i].update(now, 100*s.last.CPU, float64(c.ShedAt), float64(c.ShedAt-lower))
 	}
 	if s.c.Memory > 0 {
 		used, limit, err := s.c.Metrics.Memory()
-		percent := 0.0
+		s.last.Memory = 0
 		if s.available("memory", err) && limit > 0 {
-			percent = 100 * float64(used) / float64(limit)
+			s.last.Memory = float64(used) / float64(limit)
 		}
-		s.memory.update(now, percent, float64(s.c.Memory), float64(s.c.Memory)-lower/2)
+		s.memory.update(now, 100*s.last.Memory, float64(s.c.Memory), float64(s.c.Memory)-lower/2)
 	}
 	if s.c.Load > 0 {
 		load, err := s.c.Metrics.Load()
 		if !s.available("load", err) {
 			load = 0
 		}
+		s.last.Load = load
 		s.load.update(now, load, s.c.Load, 0.9*s.c.Load)
 	}
 }
@@ -314,15 +315,25 @@ func (s *System) available(metric string, err error) bool {
 	return err == nil
 }
 
-// Sample returns the percentage of CPU, and which metrics of rules are missing.
-func (s *System) Sample() (cpu float64, missing []string) {
+// A SystemReading holds the metrics of a System. CPU and Memory are fractions of what the process
+// may use. A metric without a rule, or which is Missing, is 0.
+type SystemReading struct {
+	CPU, Memory, Load float64
+	InFlight          int
+	Missing           []string // "cpu", "memory", "load"
+}
+
+// Read returns the present metrics.
+func (s *System) Read() SystemReading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sample(time.Now())
+	r := s.last
+	r.InFlight = s.inflight
 	for _, metric := range []string{"cpu", "memory", "load"} {
 		if s.missing[metric] {
-			missing = append(missing, metric)
+			r.Missing = append(r.Missing, metric)
 		}
 	}
-	return s.cpu, missing
+	return r
 }

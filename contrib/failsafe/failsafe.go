@@ -182,7 +182,13 @@ func (p *slots) Name() string { return "bulkhead" }
 func (p *slots) WholeRequest() bool { return true }
 
 func (p *slots) State() string {
-	return fmt.Sprintf("%d of %d, %d waiting", p.inside.Load(), p.max, p.queue.Load())
+	r := p.Read()
+	return fmt.Sprintf("%d of %d, %d waiting", r.InFlight, r.Limit, r.Waiters)
+}
+
+// Read implements protect.Measured.
+func (p *slots) Read() protect.Reading {
+	return protect.Reading{Limit: p.max, InFlight: int(p.inside.Load()), Waiters: int(min(p.queue.Load(), p.mostWaiting))}
 }
 
 func (p *slots) Enter(ctx context.Context, _ string) (func(error), error) {

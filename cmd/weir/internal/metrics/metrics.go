@@ -44,9 +44,9 @@ type Metrics struct {
 	commands                                                      *prometheus.CounterVec
 	throttle                                                      [results]prometheus.Counter
 
-	protections   *prometheus.CounterVec
-	system        atomic.Pointer[protect.System]
-	systemMissing *prometheus.GaugeVec
+	protections *prometheus.CounterVec
+	upstreams   upstreams
+	system      collector[protect.SystemReading]
 
 	connections        *prometheus.GaugeVec
 	connectionsRefused *prometheus.CounterVec
@@ -107,12 +107,6 @@ func New(c Config) *Metrics {
 		"Events counted under \"other\" because there are more than MaxSeries names, by kind of name.", "kind")
 	m.protections = m.counters("weir_protection_rejected_total",
 		"Requests that a protection rejected, or would reject in shadow mode, by upstream.", "upstream", "protection", "mode")
-	m.systemMissing = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "weir_system_metric_missing", Help: "1 while a metric of a system rule is unavailable, so the rule is inactive, else 0.",
-	}, []string{"metric"})
-	m.registry.MustRegister(m.systemMissing, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "weir_system_cpu_ratio", Help: "CPU in use, as a fraction of what the process may use; 0 without a rule.",
-	}, m.systemCPU))
 	m.connections = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "weir_connections", Help: "Open connections of clients, by interface.",
 	}, []string{"interface"})
@@ -136,7 +130,8 @@ func New(c Config) *Metrics {
 	m.memory.metrics, m.memory.hide = memoryMetrics(), true
 	m.failover.metrics, m.failover.none = failoverMetrics(), failover.Stats{State: failover.Up}
 	m.denials.metrics = denyCacheMetrics()
-	m.registry.MustRegister(m.policyVersions, m.connections, build, &m.memory, &m.failover, &m.denials,
+	m.system.metrics, m.system.hide = systemMetrics(), true
+	m.registry.MustRegister(m.policyVersions, m.connections, build, &m.memory, &m.failover, &m.denials, &m.system, &m.upstreams,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
 	m.interfaces.Store(&map[string]*interfaceCounters{})

@@ -28,6 +28,7 @@ import (
 	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/protect"
 )
 
 func newPolicy(tb testing.TB, name string, mode policy.Mode) *policy.Policy {
@@ -349,7 +350,12 @@ func TestPage(t *testing.T) {
 	m := everything(t)
 	m.Connected("http", 1)
 	m.ConnectionRefused("http")
-	m.SystemMetricMissing("cpu", true)
+	system, err := protect.NewSystem(protect.SystemConfig{CPU: 80})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.System(system)
+	m.Upstreams([]metrics.Upstream{{Name: "http://a", Route: "/", Protections: []protect.Protection{reading{"breaker", protect.Reading{State: "open"}}, reading{"bulkhead", protect.Reading{}}}}})
 	m.Protection("http://127.0.0.1:3000")("breaker", false)
 	m.Observe("d", enforce.Event{Policy: newPolicy(t, "api", policy.Enforce), Outcome: enforce.Unsettled})
 	m.Observe("d", enforce.Event{Policy: newPolicy(t, "api", policy.Enforce), Outcome: enforce.Unpriced})

@@ -40,8 +40,12 @@ type Set struct {
 	c         Config
 	system    *protect.System                 // nil without rules
 	upstreams map[string][]protect.Protection // by origin and settings
+	measured  []measured
 	routes    []func(http.Handler) http.Handler
 }
+
+// A measured is an entry of upstreams.
+type measured struct{ id, name, route string }
 
 // New returns a Set. Routes to one upstream with equal settings share protections. The system
 // rules come first.
@@ -52,7 +56,7 @@ func New(c Config) (*Set, error) {
 	}
 	for i, r := range c.Routes {
 		upstream := (&url.URL{Scheme: r.Upstream.Scheme, Host: r.Upstream.Host}).String()
-		all, err := s.upstream(upstream, r.Protections)
+		all, err := s.upstream(upstream, r.Host+r.Path, r.Protections)
 		if err != nil {
 			return nil, fmt.Errorf("gateway.routes[%d]: %w", i, err)
 		}
@@ -79,6 +83,16 @@ func (s *Set) System() *protect.System {
 	return s.system
 }
 
+// Upstreams calls f with the protections of each upstream and the first route that has them.
+func (s *Set) Upstreams(f func(upstream, route string, all []protect.Protection)) {
+	if s == nil {
+		return
+	}
+	for _, u := range s.measured {
+		f(u.name, u.route, s.upstreams[u.id])
+	}
+}
+
 // wrap returns the middleware of a route.
 func (s *Set) wrap(upstream string, all []protect.Protection) func(http.Handler) http.Handler {
 	c := httplimit.ProtectConfig{RetryJitter: s.c.RetryJitter}
@@ -96,8 +110,8 @@ func (s *Set) wrap(upstream string, all []protect.Protection) func(http.Handler)
 	return httplimit.Protect(c)
 }
 
-// upstream returns the protections of an upstream with settings.
-func (s *Set) upstream(origin string, settings guard.Settings) ([]protect.Protection, error) {
+// upstream returns the protections of an upstream with the settings of a route.
+func (s *Set) upstream(origin, route string, settings guard.Settings) ([]protect.Protection, error) {
 	if settings == (guard.Settings{}) {
 		return nil, nil
 	}
@@ -107,6 +121,9 @@ func (s *Set) upstream(origin string, settings guard.Settings) ([]protect.Protec
 	}
 	id := origin + " " + string(text)
 	all, ok := s.upstreams[id]
+	if !ok {
+		s.measured = append(s.measured, measured{id, origin, route})
+	}
 	if !ok && s.c.Previous != nil {
 		all, ok = s.c.Previous.upstreams[id]
 	}

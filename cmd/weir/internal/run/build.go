@@ -121,7 +121,6 @@ func (r *reloader) newGateway(g *generation, routes []gateway.Route) (*gateway.G
 
 // missing reports that a metric of a system rule is unavailable, or available if err is nil.
 func (r *reloader) missing(metric string, err error) {
-	r.observers.metrics.SystemMetricMissing(metric, err != nil)
 	if err != nil {
 		r.log.Warn("system metric unavailable: its rule is inactive", "metric", metric, "error", err)
 	}

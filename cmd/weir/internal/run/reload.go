@@ -12,9 +12,11 @@ import (
 	"sync/atomic"
 
 	"github.com/floodweir/weir/cmd/weir/internal/config"
+	"github.com/floodweir/weir/cmd/weir/internal/metrics"
 	"github.com/floodweir/weir/cmd/weir/internal/redisconn"
 	"github.com/floodweir/weir/cmd/weir/internal/rls"
 	"github.com/floodweir/weir/cmd/weir/internal/watch"
+	"github.com/floodweir/weir/protect"
 	"github.com/floodweir/weir/weirfile"
 )
 
@@ -142,6 +144,11 @@ func (r *reloader) replace(from origin, cause string, g *generation, err error) 
 func (r *reloader) activate(g *generation) {
 	old := r.current.Swap(g)
 	r.observers.metrics.System(g.protections.System())
+	var upstreams []metrics.Upstream
+	g.protections.Upstreams(func(name, route string, all []protect.Protection) {
+		upstreams = append(upstreams, metrics.Upstream{Name: name, Route: route, Protections: all})
+	})
+	r.observers.metrics.Upstreams(upstreams)
 	if old != nil {
 		for name, m := range old.middlewares {
 			m.Replace(g.middlewares[name]) // moves waiting requests to the new limits
