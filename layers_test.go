@@ -105,6 +105,7 @@ var layout = map[string]row{
 	// The interfaces of the program. None imports another; internal/run joins them.
 	"cmd/weir/internal/problem":   {layer: 4}, // an error response that several interfaces send
 	"cmd/weir/internal/access":    {layer: 5}, // tokens and hosts, for several HTTP interfaces
+	"cmd/weir/internal/plot":      {layer: 5, third: []string{"github.com/guptarohit/asciigraph"}},
 	"cmd/weir/internal/ratelimit": {layer: 5}, // the configuration of envoyproxy/ratelimit
 	"cmd/weir/internal/nginxconf": {layer: 5}, // an nginx.conf, and the limits in it
 
@@ -126,6 +127,7 @@ var layout = map[string]row{
 	"cmd/weir/internal/watch":     {layer: 6, third: []string{"github.com/fsnotify/fsnotify"}},
 	"cmd/weir/internal/*":         {layer: 6},
 	"cmd/weir/internal/run":       {layer: 7, third: []string{"google.golang.org/grpc"}},
+	"cmd/weir/internal/lab":       {layer: 7, third: []string{"github.com/spf13/cobra"}}, // the commands that try limits out
 	"cmd/weir/internal/cli":       {layer: 8, third: []string{"github.com/spf13/cobra"}},
 	"cmd/weir":                    {layer: 9},
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/floodweir/weir/cmd/weir/internal/lab"
 )
 
 // Exit codes of the commands. take and explain have meanings of their own for 1 and 2.
@@ -61,6 +63,16 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return &exit{exitUsage, fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
 	})
 	root.AddCommand(w.serve(), w.check(), w.test(), w.take(), w.explain(), w.importer(), w.edge(), w.apply(), w.rollback(), w.versions(), w.schema(), w.golang(), w.generate(), w.version())
+	for _, c := range lab.Commands(lab.Config{Stdin: stdin, Stdout: stdout, Stderr: stderr, Load: loadComplete}) {
+		run := c.RunE
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if err := run(c, args); err != nil {
+				return &exit{exitUsage, err}
+			}
+			return nil
+		}
+		root.AddCommand(c)
+	}
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
