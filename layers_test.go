@@ -106,6 +106,9 @@ var layout = map[string]row{
 	"cmd/weir/internal/problem":   {layer: 4}, // an error response that several interfaces send
 	"cmd/weir/internal/access":    {layer: 5}, // tokens and hosts, for several HTTP interfaces
 	"cmd/weir/internal/plot":      {layer: 5, third: []string{"github.com/guptarohit/asciigraph"}},
+	"cmd/weir/internal/virtual":   {layer: 5}, // virtual time
+	"cmd/weir/internal/accesslog": {layer: 5, third: []string{"github.com/tidwall/gjson"}},
+	"cmd/weir/internal/replay":    {layer: 6, third: []string{"github.com/tidwall/gjson"}},
 	"cmd/weir/internal/ratelimit": {layer: 5}, // the configuration of envoyproxy/ratelimit
 	"cmd/weir/internal/nginxconf": {layer: 5}, // an nginx.conf, and the limits in it
 

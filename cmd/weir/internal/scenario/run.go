@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/virtual"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/httplimit"
@@ -31,10 +32,10 @@ func (f *File) Run(selected func(name string) bool) Report {
 
 // A simulation is one run of a test.
 type simulation struct {
-	*clock
+	*virtual.Clock
 	start      time.Time
-	store      *store
-	local      *store
+	store      *virtual.Store
+	local      *virtual.Store
 	policies   *policy.Set
 	middleware *httplimit.Middleware
 	exchanges  []*exchange
@@ -70,13 +71,13 @@ func (f *File) run(t *test) Result {
 	defer s.store.Close()
 	defer s.local.Close()
 	for _, a := range t.arrivals() {
-		s.advance(s.start.Add(a.at).UnixMicro())
+		s.Advance(s.start.Add(a.at).UnixMicro())
 		if err := s.process(a); err != nil {
 			result.Failure = &Failure{File: f.name, Line: a.step.line, Column: a.step.column, Step: a.step.field, Summary: err.Error()}
 			return result
 		}
 	}
-	s.drain()
+	s.Drain()
 	result.Requests = len(s.exchanges)
 	for _, x := range s.exchanges {
 		if differences := x.compare(); len(differences) > 0 {
@@ -102,11 +103,11 @@ func (t *test) arrivals() []arrival {
 }
 
 func newSimulation(t *test, policies *weirfile.File) (s *simulation, err error) {
-	s = &simulation{clock: newClock(t.start), start: t.start}
-	if s.store, err = newStore(s.clock); err != nil {
+	s = &simulation{Clock: virtual.NewClock(t.start), start: t.start}
+	if s.store, err = virtual.NewStore(s.Clock); err != nil {
 		return nil, err
 	}
-	if s.local, err = newStore(s.clock); err != nil {
+	if s.local, err = virtual.NewStore(s.Clock); err != nil {
 		return nil, err
 	}
 	return s, s.adopt(policies)
@@ -118,12 +119,12 @@ func (s *simulation) process(a arrival) error {
 	case a.step.policies != nil:
 		return s.adopt(a.step.policies)
 	case a.step.store != "":
-		s.store.down = a.step.store == "down"
+		s.store.Down = a.step.store == "down"
 		return nil
 	}
 	x := &exchange{step: a.step, index: a.index, at: a.at, response: recorder{header: http.Header{}}}
 	s.exchanges = append(s.exchanges, x)
-	s.clock.run(func() { s.serve(x) })
+	s.Clock.Run(func() { s.serve(x) })
 	return nil
 }
 
@@ -164,7 +165,7 @@ func (s *simulation) serve(x *exchange) {
 	s.middleware.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		end()
 		x.admitted = true
-		x.step.response.write(s.clock, w)
+		x.step.response.write(s.Clock, w)
 	})).ServeHTTP(&x.response, r)
 	if !x.admitted {
 		end()
@@ -172,7 +173,7 @@ func (s *simulation) serve(x *exchange) {
 }
 
 // write sends the response of the simulated upstream.
-func (p *response) write(c *clock, w http.ResponseWriter) {
+func (p *response) write(c *virtual.Clock, w http.ResponseWriter) {
 	_ = c.Sleep(context.Background(), p.takes)
 	for name, values := range p.header {
 		w.Header()[name] = values

@@ -1,4 +1,4 @@
-package scenario
+package virtual
 
 import (
 	"context"
@@ -10,11 +10,11 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
-// A store is a memory store in virtual time.
-type store struct {
+// A Store is a memory store in virtual time. Package enforce waits by its clock.
+type Store struct {
 	*memstore.Store
-	*clock
-	down bool // makes no decisions
+	*Clock
+	Down bool // makes no decisions
 
 	mu    sync.Mutex // the timers of package enforce run in real time
 	slots map[slot]weir.Request
@@ -23,23 +23,24 @@ type store struct {
 // A slot identifies one slot of a concurrency limit.
 type slot struct{ id, key, limit string }
 
-func newStore(c *clock) (*store, error) {
+// NewStore returns an empty store with a clock.
+func NewStore(c *Clock) (*Store, error) {
 	// At MaxKeys, new keys share a bucket, as in the program.
 	mem, err := memstore.New(memstore.Config{Clock: c.now, Full: memstore.Share})
-	return &store{Store: mem, clock: c, slots: map[slot]weir.Request{}}, err
+	return &Store{Store: mem, Clock: c, slots: map[slot]weir.Request{}}, err
 }
 
-var errDown = fmt.Errorf("scenario: %w: the test has stopped the store", weir.ErrUnavailable)
+var errDown = fmt.Errorf("virtual: %w: the test has stopped the store", weir.ErrUnavailable)
 
 // Now implements the clock of package enforce.
-func (s *store) Now() time.Time { return s.clock.Now() }
+func (s *Store) Now() time.Time { return s.Clock.Now() }
 
 // Sleep implements the clock of package enforce.
-func (s *store) Sleep(ctx context.Context, d time.Duration) error { return s.clock.Sleep(ctx, d) }
+func (s *Store) Sleep(ctx context.Context, d time.Duration) error { return s.Clock.Sleep(ctx, d) }
 
 // Do implements [weir.Store].
-func (s *store) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
-	if s.down {
+func (s *Store) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
+	if s.Down {
 		return weir.Decision{}, errDown
 	}
 	d, err := s.Store.Do(ctx, r)
@@ -50,8 +51,8 @@ func (s *store) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
 }
 
 // DoAll implements [weir.Store].
-func (s *store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
-	if s.down {
+func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
+	if s.Down {
 		return false, errDown
 	}
 	ok, err := s.Store.DoAll(ctx, rs, ds)
@@ -65,7 +66,7 @@ func (s *store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision
 
 // record notes the slots that r takes or returns. Package enforce renews slots in real time,
 // so they are renewed in virtual time here.
-func (s *store) record(r *weir.Request) {
+func (s *Store) record(r *weir.Request) {
 	if !r.Limit.IsConcurrency() || r.Verb != weir.Reserve && r.Verb != weir.Cancel && r.Verb != weir.Commit {
 		return
 	}
@@ -74,22 +75,22 @@ func (s *store) record(r *weir.Request) {
 	name := slot{r.ID, r.Key, r.Limit.String()}
 	if _, known := s.slots[name]; r.Verb == weir.Reserve && !known {
 		s.slots[name] = *r
-		s.after(r.TTL/3, func() { s.renew(name) })
+		s.After(r.TTL/3, func() { s.renew(name) })
 	} else if r.Verb != weir.Reserve {
 		delete(s.slots, name)
 	}
 }
 
 // renew extends a slot that is still taken.
-func (s *store) renew(name slot) {
+func (s *Store) renew(name slot) {
 	s.mu.Lock()
 	r, taken := s.slots[name]
 	s.mu.Unlock()
 	if !taken {
 		return
 	}
-	s.after(r.TTL/3, func() { s.renew(name) })
-	if !s.down {
+	s.After(r.TTL/3, func() { s.renew(name) })
+	if !s.Down {
 		_, _ = s.Store.Do(context.Background(), r) // the slot expires otherwise
 	}
 }

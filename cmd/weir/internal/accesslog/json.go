@@ -1,0 +1,74 @@
+package accesslog
+
+import (
+	"bytes"
+
+	"github.com/tidwall/gjson"
+)
+
+// members are the names in JSON lines, of Caddy, Traefik, Envoy, nginx and others. A name
+// with a dot is in an object.
+var members = map[string]field{
+	"time": start, "timestamp": start, "@timestamp": start, "at": start, "start_time": startEnvoy, "StartUTC": start,
+	"ts": finish, "msec": finish, "time_iso8601": finish, "time_local": finish,
+	"client_ip": client, "client": client, "remote_addr": client, "remote_ip": client, "ip": client, "clientip": client,
+	"request.client_ip": client, "request.remote_ip": client, "request.remote_addr": client,
+	"ClientHost": forwarded, "x_forwarded_for": forwarded, "downstream_remote_address": client,
+	"method": method, "request_method": method, "request.method": method, "RequestMethod": method,
+	"host": host, "authority": host, "http_host": host, "request.host": host, "RequestHost": host,
+	"path": path, "uri": path, "url": path, "request_uri": path, "request.uri": path, "RequestPath": path,
+	"request": request,
+	"status":  status, "response_code": status, "DownstreamStatus": status,
+	"duration": seconds, "request_time": seconds, "duration_ms": millis, "Duration": nanos,
+	"user_agent": agent, "http_user_agent": agent, "request_User-Agent": agent,
+	"key": key, "cost": cost, "headers": headers, "request.headers": headers,
+	"policy": policy, "outcome": outcome, "logger": logger,
+}
+
+// jsonLine reads a line with a JSON object.
+func jsonLine(p *parser, line []byte, e *Entry) bool {
+	if len(line) == 0 || line[0] != '{' || !gjson.ValidBytes(line) {
+		return false
+	}
+	ok := true
+	var name [64]byte
+	var walk func(prefix []byte, o gjson.Result) // one level of objects
+	walk = func(prefix []byte, o gjson.Result) {
+		o.ForEach(func(k, v gjson.Result) bool {
+			full := append(append(name[:0], prefix...), k.Str...)
+			f, known := members[string(full)]
+			switch {
+			case v.Type == gjson.JSON && f == headers && known:
+				ok = p.set(e, headers, []byte(v.Raw))
+			case v.IsObject() && len(prefix) == 0 && len(k.Str) < 20:
+				walk(append([]byte(k.Str), '.'), v)
+			case !known || v.Type == gjson.Null || v.Type == gjson.JSON:
+				if k.Str == "shadow" {
+					e.Shadow = v.Bool()
+				}
+			case f == logger:
+				e.server = e.server || !bytes.HasPrefix([]byte(v.Str), []byte("http.log.access"))
+			case f == client && e.Client.IsValid() && k.Str == "remote_ip": // Caddy: of the proxy
+			default:
+				ok = p.set(e, f, text(v))
+			}
+			return ok
+		})
+	}
+	walk(nil, gjson.ParseBytes(line))
+	if e.Policy != "" && e.Outcome != "" {
+		e.Key = "" // of the policy, not of a header
+		if e.Outcome == "denied" && !e.Shadow {
+			e.Status = 429
+		}
+	}
+	return ok
+}
+
+// text returns the bytes of a scalar.
+func text(v gjson.Result) []byte {
+	if v.Type == gjson.String {
+		return []byte(v.Str)
+	}
+	return []byte(v.Raw)
+}

@@ -1,0 +1,116 @@
+package accesslog
+
+import "time"
+
+// A Sorter restores the order of arrival of entries that are up to Window late. It also merges
+// the lines of the decision log that belong to one request.
+type Sorter struct {
+	// Late counts the entries that came too late, and were left out.
+	Late int
+
+	heap    []sorted
+	n       uint64
+	newest  int64
+	emitted int64
+	next    Entry // waits for further lines of its request
+	has     bool
+	names   []string // of the policies that next has
+}
+
+// Window is the largest difference between the order of a log and that of arrival.
+const Window = 60 * time.Second
+
+// maxHeld bounds the memory of a Sorter. More entries within Window are put out earlier.
+const maxHeld = 250_000
+
+type sorted struct {
+	Entry
+	n uint64
+}
+
+// Add adds an entry, and calls emit for those that no later entry can precede.
+func (s *Sorter) Add(e *Entry, emit func(*Entry)) {
+	if e.At < s.emitted {
+		s.Late++
+		return
+	}
+	s.n++
+	s.push(sorted{*e, s.n})
+	s.newest = max(s.newest, e.At)
+	for len(s.heap) > 0 && (s.heap[0].At <= s.newest-Window.Microseconds() || len(s.heap) > maxHeld) {
+		s.merge(s.pop(), emit)
+	}
+}
+
+// Flush calls emit for all remaining entries.
+func (s *Sorter) Flush(emit func(*Entry)) {
+	for len(s.heap) > 0 {
+		s.merge(s.pop(), emit)
+	}
+	if s.has {
+		s.has = false
+		emit(&s.next)
+	}
+}
+
+// merge joins the lines of one request, which have the same instant and different policies.
+func (s *Sorter) merge(e Entry, emit func(*Entry)) {
+	s.emitted = e.At
+	if s.has && e.Policy != "" && e.At == s.next.At && e.Client == s.next.Client && e.Method == s.next.Method && e.Path == s.next.Path && e.Host == s.next.Host && !contains(s.names, e.Policy) {
+		s.names = append(s.names, e.Policy)
+		s.next.Status = max(s.next.Status, e.Status)
+		return
+	}
+	if s.has {
+		s.has = false
+		emit(&s.next)
+	}
+	if e.Policy == "" {
+		emit(&e)
+		return
+	}
+	s.next, s.has, s.names = e, true, append(s.names[:0], e.Policy)
+}
+
+func contains(names []string, name string) bool {
+	for _, n := range names {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Sorter) less(i, k int) bool {
+	a, b := &s.heap[i], &s.heap[k]
+	return a.At < b.At || a.At == b.At && a.n < b.n
+}
+
+// push adds to the heap, as container/heap does, but without an allocation for each entry.
+func (s *Sorter) push(x sorted) {
+	s.heap = append(s.heap, x)
+	for i := len(s.heap) - 1; i > 0 && s.less(i, (i-1)/2); i = (i - 1) / 2 {
+		s.heap[i], s.heap[(i-1)/2] = s.heap[(i-1)/2], s.heap[i]
+	}
+}
+
+// pop removes the first entry.
+func (s *Sorter) pop() Entry {
+	top, last := s.heap[0].Entry, len(s.heap)-1
+	s.heap[0] = s.heap[last]
+	s.heap[last] = sorted{}
+	s.heap = s.heap[:last]
+	for i := 0; ; {
+		least := i
+		for _, child := range []int{2*i + 1, 2*i + 2} {
+			if child < last && s.less(child, least) {
+				least = child
+			}
+		}
+		if least == i {
+			return top
+		}
+		s.heap[i], s.heap[least] = s.heap[least], s.heap[i]
+		i = least
+	}
+}
