@@ -354,3 +354,16 @@ func (f storeFunc) Do(_ context.Context, r weir.Request) (weir.Decision, error) 
 func (f storeFunc) DoAll(_ context.Context, rs []weir.Request, _ []weir.Decision) (bool, error) {
 	return false, errors.New("not asked")
 }
+
+// TestPoliciesWithoutLimits checks the decisions of policies that block a client, or do not limit
+// it.
+func TestPoliciesWithoutLimits(t *testing.T) {
+	c := policy.Config{Name: "closed", Block: true, Key: []policy.KeyPart{{Source: policy.ClientIP}}, Overrides: []policy.Override{{Key: []string{"192.0.2.2"}, Unlimited: true}}}
+	h := handler(t, forwardauth.Config{Limit: middleware(t, memory(t), c).Wrap})
+	for client, want := range map[string]int{"192.0.2.1": 429, "192.0.2.2": 200} {
+		w := ask(h, proxyRequest("/v1/auth", "X-Forwarded-For", client))
+		if w.Code != want || w.Header().Get("RateLimit")+w.Header().Get("Retry-After") != "" || strings.Contains(w.Body.String(), `"violated-policies":["closed"]`) != (want == 429) {
+			t.Errorf("client %s: %d %v %s, want %d without fields of a limit", client, w.Code, w.Header(), w.Body, want)
+		}
+	}
+}

@@ -57,7 +57,7 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) {
 			writeInvalid(w, inBatch(i, err))
 			return
 		}
-		if in.rs = append(in.rs, rs...); len(in.rs) > bounds.MaxBatch {
+		if in.rs = append(append(in.rs, rs...), q.fixed.requests(q.verb)...); len(in.rs) > bounds.MaxBatch {
 			writeInvalid(w, invalid("requests", []byte("more than "+strconv.Itoa(bounds.MaxBatch)+" limits in total"), "at most "+strconv.Itoa(bounds.MaxBatch)))
 			return
 		}
@@ -88,7 +88,7 @@ func (a *API) requests(q *apiRequest) ([]weir.Request, error) {
 			return nil, invalid("policy", []byte(strconv.Quote(q.policy)), "the name of a configured policy")
 		}
 		var err error
-		if rs, err = p.requests(q.key); err != nil {
+		if rs, q.fixed, err = p.requests(q.key); err != nil {
 			return nil, err
 		}
 		if !q.hasN {
@@ -123,6 +123,9 @@ func (a *API) decide(w http.ResponseWriter, r *http.Request, in batch) {
 	ds := make([]weir.Decision, len(in.rs))
 	replayed := false
 	switch {
+	case in.unreserved():
+		err = weir.ErrNoReservation
+	case len(in.rs) == 0:
 	case key != "":
 		replayed, err = a.decideOnce(r.Context(), key, in, ds)
 	case len(in.rs) == 1:

@@ -56,26 +56,29 @@ func newKeyedPolicy(p *policy.Policy) (*keyedPolicy, error) {
 	return n, err
 }
 
-// requests returns the requests to the store for a key with the given parts.
-func (n *keyedPolicy) requests(key []string) ([]weir.Request, error) {
+// requests returns the requests to the store for a key with the given parts, or the decision
+// of a policy that has no limits for it.
+func (n *keyedPolicy) requests(key []string) ([]weir.Request, fixed, error) {
 	if len(key) != len(n.parts) && !(len(n.parts) == 0 && len(key) == 1) {
-		return nil, invalid("key", []byte(countParts(len(key))), fmt.Sprintf("%s, as policy %s has", countParts(len(n.parts)), n.name))
+		return nil, "", invalid("key", []byte(countParts(len(key))), fmt.Sprintf("%s, as policy %s has", countParts(len(n.parts)), n.name))
 	}
 	a := keyAttributes{n.parts, key}
 	for i, p := range n.parts {
 		if p.Source == policy.ClientIP && !a.ClientIP().IsValid() {
-			return nil, invalid(fmt.Sprintf("key[%d]", i), []byte(key[i]), "an IP address")
+			return nil, "", invalid(fmt.Sprintf("key[%d]", i), []byte(key[i]), "an IP address")
 		}
 	}
 	var q policy.Matches
 	n.set.Match(&q, a)
-	if len(q.Charges) == 1 && q.Charges[0].Blocked {
-		return nil, invalid("key", fmt.Appendf(nil, "%q", key), "a key with limits: policy "+n.name+" blocks it")
+	switch {
+	case len(q.Requests) > 0:
+		return q.Requests, "", nil
+	case len(q.Charges) > 0: // without a request to the store
+		return nil, blocked, nil
+	case n.set.Explain(&q, a)[0].Missed == "unlimited":
+		return nil, unlimited, nil
 	}
-	if len(q.Requests) == 0 {
-		return nil, invalid("key", fmt.Appendf(nil, "%q", key), "a key that policy "+n.name+" matches and limits")
-	}
-	return q.Requests, nil
+	return nil, "", invalid("key", fmt.Appendf(nil, "%q", key), "a key that policy "+n.name+" matches")
 }
 
 func countParts(n int) string {

@@ -19,6 +19,7 @@ type apiRequest struct {
 	parts  bool     // key was an array
 	limits []weir.Limit
 	policy string
+	fixed  fixed // the policy's decision without a limit; "" if it has limits
 	n      int64
 	hasN   bool
 	id     string        // of a reservation

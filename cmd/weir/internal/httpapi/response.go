@@ -31,9 +31,9 @@ func (s seconds) MarshalJSON() ([]byte, error) {
 type verdict struct {
 	OK         bool     `json:"ok"`
 	Limit      string   `json:"limit"`
-	Capacity   int64    `json:"capacity"`
+	Capacity   *int64   `json:"capacity,omitempty"`
 	Granted    int64    `json:"granted"`
-	Remaining  int64    `json:"remaining"`
+	Remaining  *int64   `json:"remaining,omitempty"`
 	Debt       int64    `json:"debt,omitempty"`
 	RetryAfter *seconds `json:"retry_after,omitempty"`
 	Never      bool     `json:"never,omitempty"`
@@ -61,9 +61,10 @@ type response struct {
 }
 
 func newVerdict(d weir.Decision) verdict {
+	capacity := d.Capacity()
 	v := verdict{
-		OK: d.OK, Limit: d.Limit.String(), Capacity: d.Capacity(), Granted: d.Granted,
-		Remaining: d.Remaining, Debt: d.Debt, ResetAfter: seconds(d.ResetAfter),
+		OK: d.OK, Limit: d.Limit.String(), Capacity: &capacity, Granted: d.Granted,
+		Remaining: &d.Remaining, Debt: d.Debt, ResetAfter: seconds(d.ResetAfter),
 	}
 	if d.RetryAfter == weir.Never {
 		v.Never = true
@@ -96,7 +97,10 @@ const maxItems = 8
 // policy, as at the gateway, or under its own text. A batch has one item, the limit that
 // counts.
 func (in batch) fields(ds []weir.Decision) []httplimit.Item {
-	if in.multiple || len(ds) > maxItems {
+	switch {
+	case in.fixed():
+		return nil
+	case in.multiple || len(ds) > maxItems:
 		d := enforce.Combine(ds)
 		return []httplimit.Item{{Name: d.Limit.String(), Decision: d}}
 	}
@@ -124,13 +128,22 @@ func (in batch) decisionsOf(i int, ds []weir.Decision) []weir.Decision {
 }
 
 func (in batch) response(ds []weir.Decision, replayed bool) []byte {
-	a := newResponse(ds)
+	var a response
+	if in.fixed() {
+		a = in.fixedResponse(ds)
+	} else {
+		a = newResponse(ds)
+	}
 	a.Replayed = replayed
 	if !in.multiple {
 		a.Policy, a.Limits = in.items[0].policy, newVerdicts(ds)
 		return marshal(a)
 	}
 	for i, q := range in.items {
+		if q.fixed != "" {
+			a.Results = append(a.Results, result{verdict: q.fixed.verdict(q), Policy: q.policy})
+			continue
+		}
 		of := in.decisionsOf(i, ds)
 		a.Results = append(a.Results, result{newVerdict(enforce.Combine(of)), q.policy, newVerdicts(of)})
 	}
@@ -141,10 +154,13 @@ func newResponse(ds []weir.Decision) response {
 	counts := enforce.Combine(ds)
 	return response{
 		verdict:  newVerdict(counts),
-		At:       counts.At.UTC().Format("2006-01-02T15:04:05.000000Z07:00"),
+		At:       stamp(counts.At),
 		Degraded: counts.Degraded,
 	}
 }
+
+// stamp returns a time as a response has it.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z07:00") }
 
 // Answer returns the response body for decisions that were made together.
 func Answer(policy string, ds []weir.Decision) []byte {
