@@ -240,19 +240,26 @@ func (c *Config) check() (errs []error) {
 }
 
 // checkListeners validates that the addresses differ and that at least one interface of
-// clients is on.
+// clients listens.
 func (c *Config) checkListeners() (errs []error) {
-	listeners := []struct{ flag, listen string }{
-		{"--listen-gateway", c.Gateway.Listen}, {"--listen-http", c.HTTP.Listen}, {"--listen-grpc", c.GRPC.Listen},
-		{"--listen-resp", c.RESP.Listen}, {"--listen-admin", c.Admin.Listen},
+	listeners := []struct{ flag, listen, without string }{
+		{"--listen-gateway", c.Gateway.Listen, c.without(len(c.Gateway.Routes) > 0, "gateway.routes")},
+		{"--listen-http", c.HTTP.Listen, ""},
+		{"--listen-grpc", c.GRPC.Listen, c.without(c.GRPC.Config != "", "--grpc-config")},
+		{"--listen-resp", c.RESP.Listen, ""},
+		{"--listen-admin", c.Admin.Listen, ""},
 	}
-	var open int
+	var closed []string
 	for i, d := range listeners {
+		switch {
+		case d.flag == "--listen-admin": // decides no requests
+		case d.listen == Off:
+			closed = append(closed, d.flag+" off")
+		case d.without != "":
+			closed = append(closed, d.flag+" without "+d.without)
+		}
 		if d.listen == Off {
 			continue
-		}
-		if d.flag != "--listen-admin" { // which decides no requests
-			open++
 		}
 		for _, e := range listeners[:i] {
 			if _, port, _ := net.SplitHostPort(d.listen); d.listen == e.listen && port != "0" {
@@ -260,10 +267,18 @@ func (c *Config) checkListeners() (errs []error) {
 			}
 		}
 	}
-	if open == 0 {
-		errs = append(errs, errors.New("--listen-gateway, --listen-http, --listen-grpc and --listen-resp: all are off, want at least one interface"))
+	if len(closed) == len(listeners)-1 {
+		errs = append(errs, fmt.Errorf("nothing would decide requests: got %s; want at least one of them", strings.Join(closed, ", ")))
 	}
 	return errs
+}
+
+// without returns what an interface needs to listen, or "" if it has it. The demo has all.
+func (c *Config) without(has bool, what string) string {
+	if has || c.Demo() {
+		return ""
+	}
+	return what
 }
 
 // Redacted returns a store's URL without its password and its parameters, which may

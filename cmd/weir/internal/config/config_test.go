@@ -139,7 +139,7 @@ func TestTogether(t *testing.T) {
 		{[]string{"admin-client-ca", "c"}, "--admin-client-ca: want --admin-tls-cert"},
 		{[]string{"http-client-ca", "c"}, "--http-client-ca: want --http-tls-cert"},
 		{[]string{"listen-admin", "127.0.0.1:8080"}, "--listen-http and --listen-admin: both are 127.0.0.1:8080"},
-		{[]string{"listen-gateway", "off", "listen-http", "off", "listen-grpc", "off", "listen-resp", "off"}, "all are off"},
+		{[]string{"listen-gateway", "off", "listen-http", "off", "listen-grpc", "off", "listen-resp", "off"}, "got --listen-gateway off, --listen-http off, --listen-grpc off, --listen-resp off; want at least one"},
 	} {
 		flags := map[string]string{}
 		for i := 0; i < len(test.flags); i += 2 {
@@ -148,6 +148,28 @@ func TestTogether(t *testing.T) {
 		if _, err := config.Load(config.Source{Flags: flags, Env: env()}); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%v: %v, want %q", test.flags, err, test.want)
 		}
+	}
+}
+
+// TestNothingListens checks interfaces that do not listen without their configuration.
+func TestNothingListens(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "weir.yaml")
+	if err := os.WriteFile(name, []byte("policies:\n  - { name: a, key: client.ip, limits: 1/s }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	off := map[string]string{"listen-http": "off", "listen-resp": "off"}
+	_, err := config.Load(config.Source{File: name, Flags: off, Env: env()})
+	want := "nothing would decide requests: got --listen-gateway without gateway.routes, --listen-http off, --listen-grpc without --grpc-config, --listen-resp off; want at least one of them"
+	if err == nil || err.Error() != want {
+		t.Errorf("only the gateway without routes and gRPC without policies: %v, want %s", err, want)
+	}
+	off["grpc-config"] = "ratelimit"
+	if _, err := config.Load(config.Source{File: name, Flags: off, Env: env()}); err != nil {
+		t.Errorf("gRPC with policies: %v", err)
+	}
+	delete(off, "grpc-config")
+	if _, err := config.Load(config.Source{Flags: off, Env: env()}); err != nil {
+		t.Errorf("the demo: %v", err)
 	}
 }
 
