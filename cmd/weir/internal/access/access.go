@@ -59,17 +59,40 @@ const MinToken = 16
 // New returns an Access. An error wraps weir.ErrInvalid: a token needs at least MinToken
 // bytes, in ASCII without spaces.
 func New(c Config) (*Access, error) {
-	switch {
-	case c.Token != "" && len(c.Token) < MinToken:
-		return nil, fmt.Errorf("%s: token: %w: got %d bytes, want at least %d: create one with openssl rand -hex 32", c.Interface, weir.ErrInvalid, len(c.Token), MinToken)
-	case strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
-		return nil, fmt.Errorf("%s: token: %w: want ASCII without spaces", c.Interface, weir.ErrInvalid)
+	if c.Token != "" {
+		if err := c.check(c.Token); err != nil {
+			return nil, err
+		}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	t, err := newTokenCheck(c.Interface, c.Token, c.Log)
 	return &Access{c, t}, err
+}
+
+// check validates a token.
+func (c *Config) check(token string) error {
+	switch {
+	case len(token) < MinToken:
+		return fmt.Errorf("%s: token: %w: got %d bytes, want at least %d: create one with openssl rand -hex 32", c.Interface, weir.ErrInvalid, len(token), MinToken)
+	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
+		return fmt.Errorf("%s: token: %w: want ASCII without spaces", c.Interface, weir.ErrInvalid)
+	}
+	return nil
+}
+
+// SetToken replaces the token for requests that begin from now on. An error wraps
+// weir.ErrInvalid: the new token is not valid, or there was none.
+func (a *Access) SetToken(token string) error {
+	if a.c.Token == "" {
+		return fmt.Errorf("%s: token: %w: want an Access that was made with a token", a.c.Interface, weir.ErrInvalid)
+	}
+	if err := a.c.check(token); err != nil {
+		return err
+	}
+	a.token.set(token)
+	return nil
 }
 
 func (c *Config) credentials() bool { return c.Token != "" || c.Certificates }

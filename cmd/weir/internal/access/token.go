@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/floodweir/weir"
@@ -27,16 +28,17 @@ const (
 
 // A tokenCheck requires the token.
 type tokenCheck struct {
-	name     string // of the interface
-	token    [sha256.Size]byte
-	disabled bool // no token is configured
+	name     string                            // of the interface
+	token    atomic.Pointer[[sha256.Size]byte] // its hash
+	disabled bool                              // no token is configured
 	attempts *weir.Limiter
 	logLines *weir.Limiter
 	logger   *slog.Logger
 }
 
 func newTokenCheck(name, token string, log *slog.Logger) (*tokenCheck, error) {
-	g := &tokenCheck{name: name, token: sha256.Sum256([]byte(token)), disabled: token == "", logger: log}
+	g := &tokenCheck{name: name, disabled: token == "", logger: log}
+	g.set(token)
 	store, err := memstore.New(memstore.Config{MaxKeys: maxAddresses, Full: memstore.Share})
 	if err != nil {
 		return nil, err
@@ -46,6 +48,12 @@ func newTokenCheck(name, token string, log *slog.Logger) (*tokenCheck, error) {
 	}
 	g.logLines, err = weir.New(store, weir.MustLimit(maxLogLines), weir.Config{Prefix: "lines"})
 	return g, err
+}
+
+// set replaces the token.
+func (g *tokenCheck) set(token string) {
+	hash := sha256.Sum256([]byte(token))
+	g.token.Store(&hash)
 }
 
 // wrap returns a handler that calls next for requests with the token.
@@ -64,7 +72,7 @@ func (g *tokenCheck) wrap(next http.Handler) http.Handler {
 		if err == nil && d.OK {
 			// Hashes have the same length, so the time does not depend on the token's length.
 			hash := sha256.Sum256([]byte(shown))
-			if subtle.ConstantTimeCompare(hash[:], g.token[:]) == 1 {
+			if subtle.ConstantTimeCompare(hash[:], g.token.Load()[:]) == 1 {
 				next.ServeHTTP(w, r)
 				return
 			}

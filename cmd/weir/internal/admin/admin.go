@@ -41,6 +41,7 @@ type Config struct {
 // A Handler is an http.Handler, safe for concurrent use.
 type Handler struct {
 	handler http.Handler
+	access  *access.Access
 	index   string
 }
 
@@ -52,7 +53,7 @@ func New(c Config) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Handler{}
+	d := &Handler{access: guard}
 	mux := http.NewServeMux()
 	var index strings.Builder
 	route := func(path, what string, h http.Handler) {
@@ -88,6 +89,9 @@ func New(c Config) (*Handler, error) {
 
 // ServeHTTP implements [http.Handler].
 func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.handler.ServeHTTP(w, r) }
+
+// SetToken replaces the token, as access.Access.SetToken does.
+func (d *Handler) SetToken(token string) error { return d.access.SetToken(token) }
 
 func (d *Handler) list(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

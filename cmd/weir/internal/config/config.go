@@ -81,11 +81,12 @@ type Gateway struct {
 
 // HTTP configures the HTTP API. Listen may be Off.
 type HTTP struct {
-	Listen   string
-	Client   httplimit.ClientAddress // of the clients of /v1/auth
-	Token    string                  // "": none
-	AuthOnly bool                    // serve only /v1/auth and health
-	Hosts    []string                // names that are accepted as Host without credentials
+	Listen    string
+	Client    httplimit.ClientAddress // of the clients of /v1/auth
+	TokenFile string                  // "": none
+	Token     string                  // its content
+	AuthOnly  bool                    // serve only /v1/auth and health
+	Hosts     []string                // names that are accepted as Host without credentials
 	TLS
 }
 
@@ -104,13 +105,15 @@ type GRPC struct {
 
 // RESP configures the interface for redis-cell clients. Listen may be Off.
 type RESP struct {
-	Listen, Password string
+	Listen                 string
+	PasswordFile, Password string // "": none; the content of the file
 	TLS
 }
 
 // Admin configures the interface for operators. Listen may be Off.
 type Admin struct {
-	Listen, Token string
+	Listen           string
+	TokenFile, Token string // "": none; the content of the file
 	TLS
 }
 

@@ -2,10 +2,8 @@ package config
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,7 +133,7 @@ func settings() []Setting {
 		},
 		{
 			"http-token-file", "", "`FILE` with the token of --listen-http; this or --http-client-ca is required on an address that other machines can reach",
-			func(c *Config, v string) (err error) { c.HTTP.Token, err = secret(v); return err },
+			func(c *Config, v string) (err error) { c.HTTP.TokenFile = v; c.HTTP.Token, err = secret(v); return err },
 		},
 		{
 			"http-serve", "all", "`all`, or auth to serve only /v1/auth and health at --listen-http",
@@ -147,11 +145,19 @@ func settings() []Setting {
 		},
 		{
 			"resp-password-file", "", "`FILE` with the password of --listen-resp, which clients send with AUTH; this or --resp-client-ca is required on an address that other machines can reach",
-			func(c *Config, v string) (err error) { c.RESP.Password, err = secret(v); return err },
+			func(c *Config, v string) (err error) {
+				c.RESP.PasswordFile = v
+				c.RESP.Password, err = secret(v)
+				return err
+			},
 		},
 		{
 			"admin-token-file", "", "`FILE` with the token of --listen-admin; this or --admin-client-ca is required on an address that other machines can reach",
-			func(c *Config, v string) (err error) { c.Admin.Token, err = secret(v); return err },
+			func(c *Config, v string) (err error) {
+				c.Admin.TokenFile = v
+				c.Admin.Token, err = secret(v)
+				return err
+			},
 		},
 		{
 			"log-decisions", "0", "log one of `N` admitting decisions; 0: none",
@@ -282,29 +288,6 @@ func parsePositive(v string) (time.Duration, error) {
 	}
 	return d, nil
 }
-
-// secret returns the content of a file without the line end; "" for no file.
-func secret(name string) (string, error) {
-	if name == "" {
-		return "", nil
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return "", fmt.Errorf("want a readable file: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
-	s := strings.TrimRight(string(text), "\r\n")
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("want a readable file: %w", err)
-	case s == "" || len(text) > maxSecret || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		return "", fmt.Errorf("want a file with one line of 1 to %d bytes without spaces", maxSecret)
-	}
-	return s, nil
-}
-
-const maxSecret = 4096
 
 func parseDuration(v string) (time.Duration, error) {
 	d, err := time.ParseDuration(v)

@@ -7,8 +7,8 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// A fixed decision is that of a policy that has no limits for a key. Its text is that of the
-// policy file, and the "limit" of the response.
+// A fixed says how a policy without a limit for a key decides: by the text of the policy file,
+// which is the "limit" of the response.
 type fixed string
 
 const (
@@ -48,8 +48,8 @@ func (f fixed) verdict(q *apiRequest) verdict {
 	return v
 }
 
-// requests returns the requests to the store that a batch has for q: if q is denied, one that
-// is never admitted, so that the store denies the batch and charges nothing.
+// requests returns the requests to the store that a batch has for a request of verb v. If f denies
+// it, that is one that is never admitted: the store then charges nothing.
 func (f fixed) requests(v weir.Verb) []weir.Request {
 	if !f.denies(v) {
 		return nil

@@ -98,7 +98,7 @@ const wrongPassword = "WRONGPASS invalid username-password pair or user is disab
 // login checks a password and reports whether it was right.
 func (c *conn) login(user string, password []byte) bool {
 	given := sha256.Sum256(password) // comparing two hashes takes the same time for every length
-	right := subtle.ConstantTimeCompare(given[:], c.s.password[:]) == 1
+	right := subtle.ConstantTimeCompare(given[:], c.s.password.Load()[:]) == 1
 	if c.s.config.Password == "" {
 		right = true // as in Redis, where the user "default" then has no password
 	}

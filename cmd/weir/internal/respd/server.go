@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/floodweir/weir"
 )
 
 // A Server serves connections. Create one with New.
@@ -18,8 +20,8 @@ type Server struct {
 	config   Config
 	tls      *tls.Config // nil: none
 	commands map[string]*command
-	names    []string // of commands, sorted
-	password [32]byte // hashed
+	names    []string                 // of commands, sorted
+	password atomic.Pointer[[32]byte] // hashed
 	limits   *limitCache
 	started  time.Time
 
@@ -47,12 +49,28 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		config: c, password: sha256.Sum256([]byte(c.Password)), limits: newLimitCache(), started: time.Now(),
+		config: c, limits: newLimitCache(), started: time.Now(),
 		listeners: map[net.Listener]bool{}, conns: map[*conn]bool{}, tls: c.TLS, lastLogged: map[string]time.Time{},
 	}
+	s.setPassword(c.Password)
 	s.commands, s.names = commands()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
+}
+
+// SetPassword replaces the password. Clients that are authenticated stay so. An error wraps
+// weir.ErrInvalid: the password is empty, or the server was made without one.
+func (s *Server) SetPassword(password string) error {
+	if password == "" || s.config.Password == "" {
+		return fmt.Errorf("respd: password: %w: want one, and a server that was made with one", weir.ErrInvalid)
+	}
+	s.setPassword(password)
+	return nil
+}
+
+func (s *Server) setPassword(password string) {
+	hash := sha256.Sum256([]byte(password))
+	s.password.Store(&hash)
 }
 
 // Serve accepts connections from l until Shutdown or Close, and then returns nil. It

@@ -123,6 +123,7 @@ func (p *Program) startAdmin() error {
 	}
 	p.admin = p.newHTTP("admin", c.Listen, h, requestTimeout, t)
 	p.admin.credentials(c.Token, c.TLS, "--admin-token-file FILE")
+	p.reloader.secrets = append(p.reloader.secrets, &config.Secret{Flag: "admin-token-file", File: c.TokenFile, Value: c.Token, Use: h.SetToken})
 	if err := p.admin.start(p.log, p.failed); err != nil {
 		return err
 	}
@@ -159,6 +160,7 @@ func (p *Program) startAPI() error {
 	}
 	p.api = p.newHTTP("http", c.Listen, p.observers.telemetry.Handler("http", a.Wrap(handler)), requestTimeout, t)
 	p.api.credentials(c.Token, c.TLS, "--http-token-file FILE")
+	p.reloader.secrets = append(p.reloader.secrets, &config.Secret{Flag: "http-token-file", File: c.TokenFile, Value: c.Token, Use: a.SetToken})
 	p.api.open = p.api.open && !c.AuthOnly
 	p.api.remedy += ", or --http-serve auth for " + authPath + " alone"
 	return p.api.start(p.log, p.failed)
@@ -261,5 +263,6 @@ func (p *Program) startRESP() error {
 	p.resp = p.newListener("resp", c.Listen, s)
 	p.resp.maxConnections = 0 // s refuses connections with an error
 	p.resp.credentials(c.Password, c.TLS, "--resp-password-file FILE")
+	p.reloader.secrets = append(p.reloader.secrets, &config.Secret{Flag: "resp-password-file", File: c.PasswordFile, Value: c.Password, Use: s.SetPassword})
 	return p.resp.start(p.log, p.failed)
 }

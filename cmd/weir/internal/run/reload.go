@@ -31,6 +31,7 @@ type reloader struct {
 	ready     *readiness
 	rls       *rls.Server // nil without a configuration
 	upstream  *listener   // of the demo; else nil
+	secrets   []*config.Secret
 
 	current   atomic.Pointer[generation]
 	published atomic.Pointer[version] // nil: none
@@ -58,6 +59,7 @@ func (r *reloader) start(ctx context.Context, hangup <-chan os.Signal) error {
 			case <-ctx.Done():
 				return
 			case <-hangup:
+				r.watcher.Forget() // this reload reads what changed until now
 				r.reload("SIGHUP")
 			case <-changed:
 				r.reload("files changed")
@@ -84,7 +86,11 @@ func (r *reloader) stop() {
 
 // files returns the files that a reload reads.
 func (r *reloader) files() (paths []string) {
-	for _, path := range append(redisconn.Files(r.config.Store), r.config.File, r.config.GRPC.Config) {
+	names := append(redisconn.Files(r.config.Store), r.config.File, r.config.GRPC.Config)
+	for _, s := range r.secrets {
+		names = append(names, s.File)
+	}
+	for _, path := range names {
 		if path == "" {
 			continue
 		}
@@ -104,6 +110,9 @@ func (r *reloader) reload(cause string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, s := range r.secrets { // also if the configuration is refused
+		s.Reload(r.log)
+	}
 	g, err := r.read()
 	r.replace(fromFile, cause, g, err)
 }
@@ -183,9 +192,6 @@ func unchangeable(a, b *config.Config) (names []string) {
 		{"start-degraded", a.StartDegraded == b.StartDegraded},
 		{"listen-gateway", a.Gateway.Listen == b.Gateway.Listen},
 		{"listen-http", a.HTTP.Listen == b.HTTP.Listen},
-		{"http-token-file", a.HTTP.Token == b.HTTP.Token},
-		{"resp-password-file", a.RESP.Password == b.RESP.Password},
-		{"admin-token-file", a.Admin.Token == b.Admin.Token},
 		{"http-serve", a.HTTP.AuthOnly == b.HTTP.AuthOnly},
 		{"http-hosts", slices.Equal(a.HTTP.Hosts, b.HTTP.Hosts)},
 		{"listen-grpc", a.GRPC.Listen == b.GRPC.Listen},

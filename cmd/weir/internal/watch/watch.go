@@ -63,9 +63,11 @@ type Watcher struct {
 	done    chan struct{}
 	stop    sync.Once
 	ended   sync.WaitGroup
-	named   [sha256.Size]byte // the sum of c.Paths at the last call of Includes
-	paths   []string          // c.Paths and the files that they include
-	last    [sha256.Size]byte
+
+	mu    sync.Mutex        // guards the fields below, and calls of follow
+	named [sha256.Size]byte // the sum of c.Paths at the last call of Includes
+	paths []string          // c.Paths and the files that they include
+	last  [sha256.Size]byte
 }
 
 // New begins to watch. It returns an error without a path.
@@ -135,17 +137,40 @@ func (w *Watcher) run() {
 
 // compare reports a change if the content differs from the last time.
 func (w *Watcher) compare() {
-	w.include()
-	w.follow()
-	now := sum(w.paths)
-	if now == w.last {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.read() {
 		return
 	}
-	w.last = now
 	select {
 	case w.changed <- struct{}{}:
 	default:
 	}
+}
+
+// Forget drops changes that are not received yet, and those that only the next comparison would
+// find. Call it before the files are read for another reason. It does nothing if w is nil.
+func (w *Watcher) Forget() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.read()
+	select {
+	case <-w.changed:
+	default:
+	}
+}
+
+// read reads the files and reports whether their content differs from the last time. It requires
+// mu.
+func (w *Watcher) read() (changed bool) {
+	w.include()
+	w.follow()
+	now := sum(w.paths)
+	changed, w.last = now != w.last, now
+	return changed
 }
 
 // include finds the files to watch.

@@ -93,6 +93,28 @@ func TestMountedLinks(t *testing.T) {
 	changes(t, w, "written where the link leads")
 }
 
+// TestForget checks that a change before Forget is not reported, and one after it is.
+func TestForget(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	write(t, file, "one")
+	w := watching(t, watch.Config{Paths: []string{file}, Poll: time.Hour, Quiet: time.Millisecond})
+	write(t, file, "two")
+	changes(t, w, "before")
+	for range 50 { // before, during and after the comparison
+		write(t, file, "three")
+		w.Forget()
+		write(t, file, "four")
+		w.Forget()
+	}
+	select {
+	case <-w.Changed():
+		t.Error("change reported for the content at Forget")
+	case <-time.After(200 * time.Millisecond):
+	}
+	write(t, file, "five")
+	changes(t, w, "after Forget")
+}
+
 // TestDirectory watches all files of a directory.
 func TestDirectory(t *testing.T) {
 	dir := t.TempDir()
