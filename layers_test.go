@@ -62,6 +62,7 @@ var layout = map[string]row{
 	"internal/fakestore":   {layer: 3}, // stores for tests
 	"internal/fakeprotect": {layer: 3}, // a protection for tests
 	"internal/porttest":    {layer: 0}, // free ports for tests
+	"internal/certtest":    {layer: 0}, // certificates for tests
 
 	"":       {layer: 1}, // package weir
 	"budget": {layer: 1}, // the usage in responses of language models, and its cost
@@ -103,14 +104,15 @@ var layout = map[string]row{
 	"weirfile/internal/table":   {layer: 3},                                        // overrides in CSV
 
 	// The interfaces of the program. None imports another; internal/run joins them.
-	"cmd/weir/internal/problem":   {layer: 4}, // an error response that several interfaces send
-	"cmd/weir/internal/access":    {layer: 5}, // tokens and hosts, for several HTTP interfaces
-	"cmd/weir/internal/plot":      {layer: 5, third: []string{"github.com/guptarohit/asciigraph"}},
-	"cmd/weir/internal/virtual":   {layer: 5}, // virtual time
-	"cmd/weir/internal/accesslog": {layer: 5, third: []string{"github.com/tidwall/gjson"}},
-	"cmd/weir/internal/replay":    {layer: 6, third: []string{"github.com/tidwall/gjson"}},
-	"cmd/weir/internal/ratelimit": {layer: 5}, // the configuration of envoyproxy/ratelimit
-	"cmd/weir/internal/nginxconf": {layer: 5}, // an nginx.conf, and the limits in it
+	"cmd/weir/internal/problem":     {layer: 4}, // an error response that several interfaces send
+	"cmd/weir/internal/access":      {layer: 5}, // tokens and hosts, for several HTTP interfaces
+	"cmd/weir/internal/certificate": {layer: 5}, // certificates of listeners
+	"cmd/weir/internal/plot":        {layer: 5, third: []string{"github.com/guptarohit/asciigraph"}},
+	"cmd/weir/internal/virtual":     {layer: 5}, // virtual time
+	"cmd/weir/internal/accesslog":   {layer: 5, third: []string{"github.com/tidwall/gjson"}},
+	"cmd/weir/internal/replay":      {layer: 6, third: []string{"github.com/tidwall/gjson"}},
+	"cmd/weir/internal/ratelimit":   {layer: 5}, // the configuration of envoyproxy/ratelimit
+	"cmd/weir/internal/nginxconf":   {layer: 5}, // an nginx.conf, and the limits in it
 
 	// The directive //weir:limit: its parser, the code that it generates, and the three
 	// tools that add that code to a program.

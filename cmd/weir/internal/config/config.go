@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/floodweir/weir/cmd/weir/internal/certificate"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/weirfile"
@@ -61,11 +62,8 @@ type Config struct {
 	DrainDelay, Drain time.Duration
 }
 
-// TLS names the files of TLS of a listener. CertFile and KeyFile are set both or neither.
-type TLS struct {
-	CertFile, KeyFile string
-	ClientCAFile      string // the authorities of client certificates; "": clients need none
-}
+// TLS names the files of TLS of a listener.
+type TLS = certificate.Files
 
 // Gateway configures the reverse proxy. Listen may be Off.
 type Gateway struct {

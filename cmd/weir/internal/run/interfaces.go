@@ -10,6 +10,7 @@ import (
 
 	"github.com/floodweir/weir/cmd/weir/internal/access"
 	"github.com/floodweir/weir/cmd/weir/internal/admin"
+	"github.com/floodweir/weir/cmd/weir/internal/certificate"
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/demo"
 	"github.com/floodweir/weir/cmd/weir/internal/explain"
@@ -107,7 +108,7 @@ func (p *Program) startAdmin() error {
 	if c.Listen == config.Off {
 		return nil
 	}
-	t, err := tlsConfig("admin", "admin-", c.TLS, p.log)
+	t, err := certificate.Config("admin", "admin-", c.TLS, p.log)
 	if err != nil {
 		return err
 	}
@@ -144,7 +145,7 @@ func (p *Program) startAPI() error {
 	if c.Listen == config.Off {
 		return nil
 	}
-	t, err := tlsConfig("http", "http-", c.TLS, p.log)
+	t, err := certificate.Config("http", "http-", c.TLS, p.log)
 	if err != nil {
 		return err
 	}
@@ -192,7 +193,7 @@ func (p *Program) startGateway() error {
 		p.log.Warn("gateway disabled: the file has no gateway.routes", "file", p.config.File)
 		return nil
 	}
-	t, err := tlsConfig("gateway", "", c.TLS, p.log)
+	t, err := certificate.Config("gateway", "", c.TLS, p.log)
 	if err != nil {
 		return err
 	}
@@ -229,7 +230,7 @@ func (p *Program) startGRPC() error {
 	}
 	sc := rls.ServerConfig{StatsHandler: p.observers.telemetry.GRPC(), Log: p.log.With("interface", "grpc")}
 	var err error
-	if sc.TLS, err = tlsConfig("grpc", "grpc-", c.TLS, p.log); err != nil {
+	if sc.TLS, err = certificate.Config("grpc", "grpc-", c.TLS, p.log); err != nil {
 		return err
 	}
 	p.rls = rls.NewServer(sc)
@@ -248,7 +249,7 @@ func (p *Program) startRESP() error {
 	if c.Listen == config.Off {
 		return nil
 	}
-	t, err := tlsConfig("resp", "resp-", c.TLS, p.log)
+	t, err := certificate.Config("resp", "resp-", c.TLS, p.log)
 	if err != nil {
 		return err
 	}

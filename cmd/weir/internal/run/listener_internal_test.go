@@ -3,13 +3,8 @@ package run
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"strings"
@@ -18,6 +13,7 @@ import (
 
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
+	"github.com/floodweir/weir/internal/certtest"
 )
 
 // patient bounds the time of everything in a test.
@@ -46,34 +42,9 @@ func startHTTP(t *testing.T, handler http.HandlerFunc, readTimeout time.Duration
 	return l
 }
 
-// newCertificate returns a certificate for 127.0.0.1, and the pool that trusts it.
-func newCertificate(t *testing.T) (*tls.Certificate, *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(leaf)
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
-}
-
 func TestProtocols(t *testing.T) {
 	echo := func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }
-	cert, pool := newCertificate(t)
+	cert, pool := certtest.New(t)
 	plain, secure := startHTTP(t, echo, 0, nil), startHTTP(t, echo, 0, &tls.Config{Certificates: []tls.Certificate{*cert}})
 	h2c := new(http.Protocols)
 	h2c.SetUnencryptedHTTP2(true)

@@ -1,4 +1,4 @@
-package run
+package certificate
 
 import (
 	"crypto/tls"

@@ -1,4 +1,6 @@
-package run
+// Package certificate reads the certificate of a listener and the authorities of its clients, and
+// reads them again when the files change.
+package certificate
 
 import (
 	"crypto/tls"
@@ -6,8 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-
-	"github.com/floodweir/weir/cmd/weir/internal/config"
 )
 
 // authorities reads the authorities of client certificates; nil without a file.
@@ -26,10 +26,16 @@ func authorities(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// tlsConfig returns the configuration of TLS of an interface, or nil without a certificate.
-// With a ClientCAFile, clients need a certificate. Changes of the files come into use by
-// themselves. prefix is that of the flags, for errors.
-func tlsConfig(listener, prefix string, f config.TLS, log *slog.Logger) (*tls.Config, error) {
+// Files names the files of TLS of a listener. CertFile and KeyFile are set both or neither.
+type Files struct {
+	CertFile, KeyFile string
+	ClientCAFile      string // the authorities of client certificates; "": clients need none
+}
+
+// Config returns the configuration of TLS of a listener, or nil without a certificate. With a
+// ClientCAFile, clients need a certificate. Changes of the files come into use within 10 s. prefix
+// is that of the flags, for errors. The configuration is safe for concurrent use.
+func Config(listener, prefix string, f Files, log *slog.Logger) (*tls.Config, error) {
 	if f.CertFile == "" {
 		return nil, nil
 	}
