@@ -50,6 +50,8 @@ var layout = map[string]row{
 	"internal/fault":    {layer: 0}, // lists of invalid fields
 	"internal/decoded":  {layer: 0}, // content encodings
 	"internal/replay":   {layer: 0}, // request bodies that are read twice
+	"internal/linger":   {layer: 0}, // handlers that outlast their client
+	"internal/optional": {layer: 0}, // the optional interfaces of a ResponseWriter
 	"internal/jsontext": {layer: 0}, // JSON in pieces
 	"internal/outline":  {layer: 0}, // policies and limits as cmd/weir/internal/edge compiles them
 
@@ -66,6 +68,8 @@ var layout = map[string]row{
 
 	"":       {layer: 1}, // package weir
 	"budget": {layer: 1}, // the usage in responses of language models, and its cost
+
+	"budget/stream": {layer: 2}, // streams event by event, and their ends
 
 	"memstore":                 {layer: 2},
 	"redisstore":               {layer: 2},

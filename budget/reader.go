@@ -20,12 +20,16 @@ var (
 	ErrUnknownModel = errors.New("budget: model without a price")
 	// ErrDisconnected reports a client that disconnected before the cost was known.
 	ErrDisconnected = errors.New("budget: client disconnected before the cost was known")
+	// ErrExhausted reports a stream that was ended because its budget was exhausted.
+	ErrExhausted = errors.New("budget: stream ended: budget exhausted")
 )
 
-// Reason returns the reason of an error for metrics: no_usage, bad_usage, unknown_model or
-// disconnected.
+// Reason returns the reason of an error for metrics: no_usage, bad_usage, unknown_model,
+// disconnected or exhausted.
 func Reason(err error) string {
 	switch {
+	case errors.Is(err, ErrExhausted):
+		return "exhausted"
 	case errors.Is(err, ErrDisconnected):
 		return "disconnected"
 	case errors.Is(err, ErrUnknownModel):

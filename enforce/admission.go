@@ -176,7 +176,7 @@ type Result struct {
 	// CostFromResponse, if not nil, returns the cost that the Settle of a policy selects, from
 	// 0 to 2^40. Its error wraps budget.ErrNoUsage, ErrBadUsage or ErrUnknownModel. The
 	// number is then a part of the cost or an estimate. The request costs the larger of it and
-	// the reservation, and is reported as [Unpriced].
+	// what is charged already, and is reported as [Unpriced].
 	CostFromResponse func(policy.Settle) (int64, error)
 }
 

@@ -261,7 +261,7 @@ func (r *reservations) settle(result *Result) (events []Event) {
 	var last *policy.Policy // with a failed settlement
 	for i := range r.tokens {
 		t := &r.tokens[i]
-		c, cost := t.policy.Config(), t.request.N
+		c, cost := t.policy.Config(), t.charged()
 		var reason error
 		switch {
 		case !result.ClientGone && !counts(&c, result.Status):

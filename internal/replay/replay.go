@@ -135,6 +135,9 @@ func (b *Body) Replace(r *http.Request, text []byte) {
 	}
 }
 
+// Forget drops what b has read. r.Body keeps what it has not yet returned.
+func (b *Body) Forget() { b.text, b.err = nil, ErrTooLong }
+
 // Release returns the memory of b.
 func (b *Body) Release() {
 	if b.held != nil {
