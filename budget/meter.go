@@ -129,7 +129,11 @@ func (m *Meter) String() string {
 	if m == nil {
 		return "none"
 	}
-	return fmt.Sprintf("%s of %s, max_input %d, max_output %d", m.c.Unit, m.c.Format, m.c.MaxInput, m.c.MaxOutput)
+	text := fmt.Sprintf("%s of %s, max_input %d, max_output %d", m.c.Unit, m.c.Format, m.c.MaxInput, m.c.MaxOutput)
+	if m.c.Step > 0 {
+		text += fmt.Sprintf(", step %d, %s", m.c.Step, m.c.Exhausted)
+	}
+	return text
 }
 
 // Config returns the configuration of m, with defaults.

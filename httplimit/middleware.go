@@ -11,6 +11,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/budget"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/internal/linger"
 	"github.com/floodweir/weir/internal/replay"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/protect"
@@ -63,6 +64,7 @@ type Middleware struct {
 	c        Config
 	pool     sync.Pool // of *request
 	memory   *replay.Memory
+	drains   linger.Drains // responses without a client
 }
 
 // Check returns an error, which wraps weir.ErrInvalid, if Client, Fields or RetryJitter is
@@ -129,10 +131,17 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 		}
 		res, panicked := &response{ResponseWriter: w, decoders: m.c.Decoders}, true
 		defer func() {
+			if panicked && res.model.ended() { // the end of the stream was sent
+				if v := recover(); v != http.ErrAbortHandler {
+					defer panic(v)
+				}
+				panicked = false
+			}
+			res.model.close(res, panicked)
 			held.admission.Exit(res.result(panicked, r.Context().Err() != nil))
 			m.recycle(held)
 		}()
-		next.ServeHTTP(res.wrap(r, &held.admission))
+		next.ServeHTTP(res.wrap(r, held, m))
 		panicked = false
 	})
 }

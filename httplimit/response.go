@@ -9,6 +9,7 @@ import (
 
 	"github.com/floodweir/weir/budget"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/internal/optional"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -25,17 +26,18 @@ type response struct {
 	members  []member        // to find in the body
 	body     *body           // nil if no policy reads it
 	usage    *usage          // nil if no policy has a budget
+	model    *model          // nil if no policy has a budget
 }
 
 // wrap returns the writer and the request for the handler: the originals, unless a policy of p
 // needs the status or the body of the response.
-func (w *response) wrap(r *http.Request, p *enforce.Admission) (http.ResponseWriter, *http.Request) {
+func (w *response) wrap(r *http.Request, held *request, m *Middleware) (http.ResponseWriter, *http.Request) {
 	status := false
-	for one := range p.Settles() {
+	for one := range held.admission.Settles() {
 		c := one.Config()
 		status = status || c.Count == policy.CountFailures || c.Count == policy.CountSuccesses
-		if m := c.Settle.Meter; m != nil {
-			w.usage = w.usage.add(m.Config().Format)
+		if meter := c.Settle.Meter; meter != nil {
+			w.usage = w.usage.add(meter.Config().Format)
 		}
 		for _, path := range c.Settle.Paths() {
 			if !slices.ContainsFunc(w.members, func(m member) bool { return m.path == path }) {
@@ -61,7 +63,10 @@ func (w *response) wrap(r *http.Request, p *enforce.Admission) (http.ResponseWri
 		r.Header.Del("If-Range")
 		w.encoding = w.Header().Get("Content-Encoding")
 	}
-	return w.optional(), r
+	if w.usage != nil {
+		r = w.follow(r, held, m)
+	}
+	return optional.Wrap(w.ResponseWriter, w, flusher{w}, hijacker{w}), r
 }
 
 // begin records the status of the response; the first final one counts.
@@ -78,6 +83,7 @@ func (w *response) begin(status int) {
 	}
 	if w.usage != nil {
 		w.usage.begin(w.innerHeader(), w.decoders)
+		w.model.begin(w, w.innerHeader())
 	}
 }
 
@@ -138,7 +144,9 @@ func (w *response) Write(b []byte) (int, error) {
 	if w.body != nil {
 		w.body.write(b)
 	}
-	w.usage.write(b)
+	if w.model != nil {
+		return w.model.write(w, b)
+	}
 	return w.ResponseWriter.Write(b)
 }
 
@@ -157,7 +165,11 @@ func (w *response) WriteString(s string) (int, error) { return w.Write([]byte(s)
 // FlushError flushes for an http.ResponseController.
 func (w *response) FlushError() error {
 	w.begin(http.StatusOK)
-	return http.NewResponseController(w.ResponseWriter).Flush()
+	err := http.NewResponseController(w.ResponseWriter).Flush()
+	if w.model != nil && w.model.life.Gone() {
+		return nil
+	}
+	return err
 }
 
 // Unwrap returns the server's writer to an http.ResponseController.

@@ -53,23 +53,29 @@ func (u *usage) end() {
 	}
 }
 
+// read returns the usage so far in the format of m, and an estimate of the output.
+func (u *usage) read(m *budget.Meter) (found budget.Usage, generated int64, err error) {
+	for i, r := range u.readers {
+		if u.formats[i] == m.Config().Format {
+			found, err = r.Usage()
+			return found, r.Generated(), err
+		}
+	}
+	return found, 0, budget.ErrNoUsage
+}
+
 // metered returns the cost of the response by m. Without complete usage it returns an estimate from
 // the text so far, and the reason. An error of the upstream without generated text costs 0.
 func (w *response) metered(m *budget.Meter) (int64, error) {
-	var u budget.Usage
-	var generated int64
-	err := budget.ErrNoUsage
-	for i, r := range w.usage.readers {
-		if w.usage.formats[i] == m.Config().Format {
-			u, err = r.Usage()
-			generated = r.Generated()
-		}
-	}
+	u, generated, err := w.usage.read(m)
 	if u.Model == "" {
 		u.Model = budget.PathModel(w.path)
 	}
 	if err == nil {
 		return m.Cost(u)
+	}
+	if w.model.ended() {
+		return m.Bound(w.model.length, w.model.request, max(u.Output, generated)), budget.ErrExhausted
 	}
 	none := u == budget.Usage{Model: u.Model} && generated == 0
 	if w.status >= http.StatusBadRequest && !w.canceled && none {

@@ -89,7 +89,13 @@ func (r *policyReader) budget(m mapping, c policy.Config) []policy.Config {
 	if p := b.at("reserve"); p.there() {
 		reserve := r.mapping(p)
 		mc.MaxInput, mc.MaxOutput = r.integer(reserve.at("max_input")), r.integer(reserve.at("max_output"))
-		mc.MaxBody = r.integer(reserve.at("max_body"))
+		mc.MaxBody, mc.Step = r.integer(reserve.at("max_body")), r.integer(reserve.at("step"))
+	}
+	mc.Exhausted, _ = r.word(b.at("exhausted"))
+	mc.Disconnected, _ = r.word(b.at("disconnected"))
+	mc.IncludeUsage = r.boolean(b.at("include_usage"))
+	if p := b.at("exhausted"); p.there() && mc.Step == 0 {
+		r.failIn(p, mc.Exhausted, "want reserve.step with it: other streams are not ended")
 	}
 	if mc.Unit == budget.USD && r.prices == nil && !r.pricesFailed {
 		r.failIn(b.at("unit"), unit, "want a section prices in this file with it")

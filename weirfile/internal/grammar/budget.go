@@ -68,9 +68,17 @@ var budgets = &Shape{Kind: Map, Def: "budget", Fields: []Field{
 			}}, "want a list of overrides such as { key: research, limits: 500/month calendar UTC }")},
 		}},
 	}},
-	{Name: "reserve", Doc: "the bound of a request, which is charged until its response", Shape: &Shape{Kind: Map, Def: "reserve", NotEmpty: true, Want: "want max_input, max_output or max_body", Fields: []Field{
+	{Name: "exhausted", Doc: "the end of a stream for which no further step can be reserved", Default: "finish", Shape: &Shape{
+		Kind: Word, Words: []string{"finish", "error", "allow"}, Want: "want finish, error or allow",
+	}},
+	{Name: "disconnected", Doc: "drain reads a response for its usage after its client has disconnected; cancel cancels the request", Default: "drain", Shape: &Shape{
+		Kind: Word, Words: []string{"drain", "cancel"}, Want: "want drain or cancel",
+	}},
+	{Name: "include_usage", Doc: "request the usage of streams of chat completions, and remove it for clients that did not ask for it", Default: false, Shape: boolean},
+	{Name: "reserve", Doc: "the bound of a request, which is charged until its response", Shape: &Shape{Kind: Map, Def: "reserve", NotEmpty: true, Want: "want max_input, max_output, step or max_body", Fields: []Field{
 		{Name: "max_input", Doc: "the maximum of input tokens; the bytes of the body and 1,000 if omitted", Examples: []any{8000}, Shape: tokens},
 		{Name: "max_output", Doc: "the maximum of output tokens; a smaller one in the request replaces it", Default: budget.DefaultMaxOutput, Shape: tokens},
+		{Name: "step", Doc: "the output tokens that are reserved for a stream at a time; max_output at once if omitted", Examples: []any{1000}, Shape: tokens},
 		{Name: "max_body", Doc: "the maximum of bytes of a request body in which the model and max_tokens are read", Default: budget.DefaultMaxBody, Shape: &Shape{
 			Kind: Integer, Least: 1, Most: 64 << 20,
 		}},

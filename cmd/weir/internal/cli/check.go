@@ -284,7 +284,11 @@ func nonDefaults(c policy.Config) (more []string) {
 		if b.MaxInput > 0 {
 			input = fmt.Sprint(b.MaxInput)
 		}
-		say(true, "in %s; exceeded by at most the excess of requests in flight over %s input and %d output tokens", m.Config().Unit.Quota(), input, b.MaxOutput)
+		bound := fmt.Sprintf("%s input and %d output tokens", input, b.MaxOutput)
+		if b.Step > 0 && b.Exhausted != "allow" {
+			bound += fmt.Sprintf("; streams, in steps of %d, by what the count of a step misses, such as hidden reasoning, and what is generated until the upstream is canceled", b.Step)
+		}
+		say(true, "in %s; exceeded by at most the excess of requests in flight over %s", b.Unit.Quota(), bound)
 	}
 	say(c.Settle.JSON != "", "cost from %s of the response", c.Settle.JSON)
 	say(c.Count != policy.CountAdmitted, "counts %s", c.Count)

@@ -269,6 +269,8 @@ func TestProblems(t *testing.T) {
 
 		b.Observe(context.Background(), "gateway", enforce.Event{Policy: c, Outcome: enforce.Unpriced, Cost: 20, Err: budget.ErrNoUsage})
 		want(t, b.lines(t), `{"charged":20,"error":"budget: response without a cost","interface":"gateway","level":"WARN","msg":"cost unknown","outcome":"unpriced","policy":"c"}`)
+		b.Observe(context.Background(), "gateway", enforce.Event{Policy: c, Outcome: enforce.Unpriced, Cost: 20, Err: budget.ErrExhausted})
+		want(t, b.lines(t), `{"charged":20,"interface":"gateway","level":"WARN","msg":"stream ended by its budget","outcome":"unpriced","policy":"c"}`)
 
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/floodweir/weir/budget"
 	"github.com/floodweir/weir/enforce"
 )
 
@@ -25,6 +26,8 @@ func (l *Log) observeProblems(ctx context.Context, interfaceName string, e *enfo
 	switch {
 	case e.Outcome == enforce.Unsettled:
 		l.logProblem(ctx, slog.LevelError, "cost not settled", interfaceName, e, slog.Any("error", e.Err))
+	case e.Outcome == enforce.Unpriced && errors.Is(e.Err, budget.ErrExhausted):
+		l.logProblem(ctx, slog.LevelWarn, "stream ended by its budget", interfaceName, e, slog.Int64("charged", e.Cost))
 	case e.Outcome == enforce.Unpriced:
 		l.logProblem(ctx, slog.LevelWarn, "cost unknown", interfaceName, e, slog.Int64("charged", e.Cost), slog.Any("error", e.Err))
 	case e.Decision.Degraded != "":

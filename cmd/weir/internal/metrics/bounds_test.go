@@ -69,6 +69,7 @@ func TestSeriesAreBounded(t *testing.T) {
 		"weir_decisions_total":          (most + 1) * 17 * 6,
 		"weir_shadow_decisions_total":   (most + 1) * 17 * 6,
 		"weir_unsettled_total":          most + 1,
+		"weir_budget_exhausted_total":   most + 1,
 		"weir_degraded_decisions_total": (most + 1) * 3,
 		"weir_expression_errors_total":  most + 1,
 		"weir_ratelimit_hits_total":     (most + 1) * 6,

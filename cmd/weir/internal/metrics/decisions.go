@@ -53,6 +53,7 @@ type counters struct {
 	expressions  prometheus.Counter
 	unsettled    prometheus.Counter
 	unpriced     func(reason string) prometheus.Counter
+	exhausted    prometheus.Counter
 	overflow     prometheus.Counter // nil for a policy with series of its own
 }
 
@@ -75,6 +76,9 @@ func (m *Metrics) Observe(name string, e enforce.Event) {
 		return
 	case outcome == enforce.Unpriced:
 		c.unpriced(budget.Reason(e.Err)).Inc()
+		return
+	case outcome == enforce.Exhausted:
+		c.exhausted.Inc()
 		return
 	case outcome == enforce.FailedClosed && errors.Is(e.Err, context.Canceled):
 		outcome = canceled
@@ -178,6 +182,7 @@ func (m *Metrics) newCounters(interfaceName string, p *policy.Policy) *counters 
 		took:         m.decisionTime.WithLabelValues(interfaceName),
 		expressions:  m.expressions.WithLabelValues(name),
 		unsettled:    m.unsettled.WithLabelValues(name),
+		exhausted:    m.exhausted.WithLabelValues(name),
 		unpriced:     func(reason string) prometheus.Counter { return m.unpriced.WithLabelValues(name, reason) },
 	}
 	for i, mode := range modes {

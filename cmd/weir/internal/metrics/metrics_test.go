@@ -124,6 +124,7 @@ func TestObserve(t *testing.T) {
 		{3, enforce.Event{Policy: enforced, Outcome: enforce.Unsettled, Err: weir.ErrUnavailable}},
 		{2, enforce.Event{Policy: enforced, Outcome: enforce.Unpriced, Err: budget.ErrNoUsage}},
 		{1, enforce.Event{Policy: enforced, Outcome: enforce.Unpriced, Err: budget.ErrUnknownModel}},
+		{2, enforce.Event{Policy: enforced, Outcome: enforce.Exhausted}},
 		{1, enforce.Event{Policy: enforced, Outcome: enforce.Admitted, Fault: errors.New("no such key")}},
 		{1, enforce.Event{Policy: enforced, Outcome: "new"}},
 	} {
@@ -148,6 +149,7 @@ func TestObserve(t *testing.T) {
 	wantValue(t, got, 3, "weir_unsettled_total", "api")
 	wantValue(t, got, 2, "weir_budget_unpriced_total", "api", "no_usage")
 	wantValue(t, got, 1, "weir_budget_unpriced_total", "api", "unknown_model")
+	wantValue(t, got, 2, "weir_budget_exhausted_total", "api")
 	wantValue(t, got, 1, "weir_expression_errors_total", "api")
 	wantValue(t, got, 0, "weir_expression_errors_total", "trial")
 }
