@@ -130,7 +130,7 @@ func (s *Store) decide(ctx context.Context, rs []weir.Request, ds []weir.Decisio
 	if repeated {
 		return false, nil
 	}
-	group := newProbes()
+	var group *probes // nil for a first call, until it is denied: most are admitted
 	if last != nil {
 		group = last.probes
 	}
@@ -140,9 +140,12 @@ func (s *Store) decide(ctx context.Context, rs []weir.Request, ds []weir.Decisio
 		if last != nil && result == undecided {
 			s.table.remove(last)
 		}
-		group.end(result, end-start)
+		if group != nil {
+			group.end(result, end-start)
+		}
 	}()
-	seen, before := s.read(rs, group)
+	var few [2]version
+	seen, before := s.read(few[:0], rs, group)
 	start = s.now()
 	ok, err := call()
 	end = s.now()
@@ -151,6 +154,9 @@ func (s *Store) decide(ctx context.Context, rs []weir.Request, ds []weir.Decisio
 	case err != nil:
 	case !ok:
 		if e := s.entry(h, rs, ds, seen, start, end); e != nil {
+			if group == nil {
+				group = newProbes()
+			}
 			e.probes, e.admitted = group, total
 			if first := s.table.find(h, rs); first != nil && first.probes != group { // of another first call
 				e.probes, e.admitted = first.probes, first.probes.admissions()

@@ -506,6 +506,19 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
+// TestAllocationsOfCalls checks that an admitted call of the store allocates nothing.
+func TestAllocationsOfCalls(t *testing.T) {
+	cache := open(t, fakestore.Answering(weir.Decision{OK: true, Remaining: 5}), denycache.Config{})
+	rs := []weir.Request{take("203.0.113.7", "9/h", 1), take("api", "100/s", 1)}
+	ds := make([]weir.Decision, 2)
+	if n := testing.AllocsPerRun(1000, func() {
+		cache.Do(context.Background(), rs[0])
+		cache.DoAll(context.Background(), rs, ds)
+	}); n != 0 {
+		t.Errorf("%v allocations, want 0", n)
+	}
+}
+
 func BenchmarkRepeat(b *testing.B) {
 	cache, rs := repeating(b)
 	ds := make([]weir.Decision, 2)

@@ -36,14 +36,16 @@ func (s *Store) state(key string, l weir.Limit) uint32 {
 	return uint32(mix(maphash.String(s.seed, key)^l.Spec().StateID) % uint64(len(s.versions)))
 }
 
-// read returns the versions of the states of rs before a call of the store by one of the
-// probes, and the admissions of the probes.
-func (s *Store) read(rs []weir.Request, p *probes) (seen []version, before uint32) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	seen = make([]version, len(rs))
+// read appends the versions of the states of rs before a call of the store to seen. It returns them
+// and the admissions of the probes; p is nil for a first call.
+func (s *Store) read(seen []version, rs []weir.Request, p *probes) (_ []version, before uint32) {
+	if p != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		before = p.total
+	}
 	for i := range rs {
-		v := &seen[i]
+		var v version
 		v.at = s.state(rs[i].Key, rs[i].Limit)
 		word := &s.versions[v.at]
 		v.value = word.Load()
@@ -56,19 +58,23 @@ func (s *Store) read(rs []weir.Request, p *probes) (seen []version, before uint3
 			}
 			v.value = word.Load()
 		}
+		seen = append(seen, v)
 	}
-	return seen, p.total
+	return seen, before
 }
 
 // written records a call of the store. It returns the versions and the admissions after it. A
 // version that another request changed meanwhile is not current. Admissions of other probes do
 // not count: if one came after a denial, then RetryAfter had passed.
-func (s *Store) written(rs []weir.Request, p *probes, seen []version, before uint32, ok bool, err error) ([]version, uint32) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	seen = after(seen, p.total-before)
-	if ok && err == nil {
-		p.total++
+func (s *Store) written(rs []weir.Request, p *probes, seen []version, before uint32, ok bool, err error) (_ []version, total uint32) {
+	if p != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		seen = after(seen, p.total-before)
+		if ok && err == nil {
+			p.total++
+		}
+		total = p.total
 	}
 	for i := range seen {
 		v := &seen[i]
@@ -79,7 +85,7 @@ func (s *Store) written(rs []weir.Request, p *probes, seen []version, before uin
 		}
 		s.carriedOver(&rs[i])
 	}
-	return seen, p.total
+	return seen, total
 }
 
 // holds reports whether no state of e has changed since, other than by admissions of its probes.
