@@ -21,6 +21,7 @@ func TestSite(t *testing.T) {
 		alone bool // measures times or rates
 	}{
 		{"same", testSiteSame, false},
+		{"most", testSiteMost, false},
 		{"slots", testSiteSlots, true},
 		{"settle", testSiteSettle, false},
 		{"shadow", testSiteShadow, false},

@@ -93,14 +93,19 @@ end
 
 local logged = 0
 
--- fault records an error of this Lua. It writes at most one log line per second.
-local function fault(err)
-  metrics.fault()
+-- report writes an error to the log, at most one per second.
+local function report(err)
   local now = ngx.now()
   if now - logged >= 1 then
     logged = now
     log(ERR, "weir: ", err)
   end
+end
+
+-- fault records an error of this Lua.
+local function fault(err)
+  metrics.fault()
+  report(err)
 end
 
 local function name() return ngx.var.connection .. ":" .. ngx.var.connection_requests end
@@ -143,6 +148,8 @@ function M.decide()
     adm.enforced = 0
     adm.outcome = current and enforce.undecided(current.policies, #current.policies) or "closed"
     adm.passed = adm.outcome == "open"
+  elseif adm.excess then
+    report(adm.excess)
   end
   if adm.outcome == "admitted" or adm.outcome == "open" then
     ok, err = pcall(response.describe, settings, adm)

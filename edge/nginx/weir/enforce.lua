@@ -12,6 +12,9 @@ local reservations = require "weir.reservations"
 
 local ceil, max = math.ceil, math.max
 
+-- MAX_REQUESTS is the number of limits that a store decides together. Twin of bounds.MaxBatch.
+local MAX_REQUESTS = 256
+
 local M = {}
 
 -- label returns the name of one of n limits of a policy in fields and problems.
@@ -80,6 +83,11 @@ end
 -- decide asks the store about the enforced charges together.
 local function decide(adm)
   local requests, list = gather(adm), adm.charges
+  if #requests > MAX_REQUESTS then
+    adm.excess = "enforce: request matches " .. #requests .. " limits of enforced policies, want at most "
+      .. MAX_REQUESTS .. ", which a store decides together"
+    return "closed"
+  end
   reservations.expect(adm, requests) -- the request can end before the answer arrives
   local answers, err, overload = adm.store.run(requests, #requests > 1)
   if not answers then
