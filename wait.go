@@ -32,7 +32,8 @@ func (l *Limiter) WaitKey(ctx context.Context, key string) error {
 // the order in which they came. Take does not queue, and may overtake them.
 //
 // WaitN returns a denial, and consumes nothing, as soon as it is certain that the wait
-// would exceed maxWait, or if MaxWaiters callers wait already. With a maxWait of NoWait or
+// would exceed maxWait, or if MaxWaiters callers wait already. The RetryAfter of a caller that
+// leaves the queue includes the tokens for those that wait, as if each wants n. With a maxWait of NoWait or
 // 0 it does not wait, with Unlimited until ctx ends. The wait is measured by the store's clock. If ctx ends
 // first, the error is its cause. Nothing was consumed then, unless a request to the
 // store was in flight.
@@ -66,8 +67,9 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64, maxWait time.D
 	case err != nil:
 		return Decision{}, err
 	case !asked:
-		d, err = l.Peek(ctx, key, n)
-		d.OK = false
+		behind := waitqueue.BehindOf(l.waiters.Waiting(key), n, r.Limit.Capacity(), r.Limit.Count(), r.Limit.Period())
+		d, err = l.Peek(ctx, key, behind.Ask)
+		d.OK, d.RetryAfter = false, behind.RetryAfter(d.RetryAfter)
 		return d, err
 	case !d.OK || d.Delay == 0:
 		return d, nil

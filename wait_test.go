@@ -233,8 +233,8 @@ func TestWaitTimesOutInTheQueue(t *testing.T) {
 		synctest.Wait()
 		begin := time.Now()
 		d, err := l.WaitN(t.Context(), "k", 1, 3*time.Second)
-		if err != nil || d.OK || time.Since(begin) != 3*time.Second {
-			t.Errorf("Wait behind another = %v, %v after %v; want a denial after 3s", d.OK, err, time.Since(begin))
+		if err != nil || d.OK || d.RetryAfter != 17*time.Second || time.Since(begin) != 3*time.Second {
+			t.Errorf("Wait behind another = %v retry %v, %v after %v; want a denial after 3s, retry in 17s", d.OK, d.RetryAfter, err, time.Since(begin))
 		}
 		wg.Wait()
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/waitqueue"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -26,8 +27,8 @@ type Admission struct {
 
 	outcome  Outcome
 	err      error
-	took     time.Duration // of the last decision of the store
-	since    time.Time     // the start of its wait; zero before
+	took     time.Duration      // of the last decision of the store
+	waited   waitqueue.Deadline // its start is the end of a wait of 0; zero before it waits
 	reserved *reservations
 	open     atomic.Bool // it passed and has not exited
 }
@@ -37,7 +38,7 @@ func (p *Admission) begin(ctx context.Context, e *Enforcer, a policy.Attributes)
 	p.release()
 	p.ctx, p.enforcer, p.a = ctx, e, a
 	p.enforced, p.requests, p.locals = 0, 0, p.locals[:0]
-	p.outcome, p.err, p.took, p.since = Admitted, nil, 0, time.Time{}
+	p.outcome, p.err, p.took, p.waited = Admitted, nil, 0, waitqueue.Deadline{}
 }
 
 // move makes p, which is not admitted, a request of e. It keeps the uncertain reservations.

@@ -216,3 +216,66 @@ func TestCancelInQueue(t *testing.T) {
 		})
 	}
 }
+
+// TestWaitByTheClockOfTheStore checks that a wait is measured by the clock of the store, which
+// has an offset and another speed.
+func TestWaitByTheClockOfTheStore(t *testing.T) {
+	for _, c := range fakestore.DriftingWaits {
+		synctest.Test(t, func(t *testing.T) {
+			c.Check(t, func(store weir.Store, maxWait time.Duration) bool {
+				var p enforce.Admission
+				e := open(t, store, enforce.Config{}, waiting("p", maxWait, c.Limit))
+				return enter(t, e, &p) == enforce.Admitted
+			})
+		})
+	}
+}
+
+// TestFirstAtItsDeadline checks a request whose time ends at the instant at which the one
+// before it is admitted. It is denied for the time until its own token, or one more if that one has
+// not left the queue yet.
+func TestFirstAtItsDeadline(t *testing.T) {
+	for range 20 { // both wake at one instant, in any order
+		bubble(t, func(t *testing.T, store *memstore.Store) {
+			e := open(t, store, enforce.Config{}, waiting("p", time.Second, "1/s burst 1"))
+			var ps [3]enforce.Admission
+			enter(t, e, &ps[0])
+			start := time.Now()
+			var got [3]enforce.Outcome
+			var took [3]time.Duration
+			for i := 1; i < 3; i++ {
+				go func() {
+					got[i] = enter(t, e, &ps[i])
+					took[i] = time.Since(start)
+				}()
+				synctest.Wait()
+			}
+			after(5 * time.Second)
+			retry := ps[2].Decision().RetryAfter
+			if got[1] != enforce.Admitted || got[2] != enforce.Denied || took[2] != time.Second || retry != time.Second && retry != 2*time.Second {
+				t.Errorf("%s, then %s after %v, retry after %v; want admitted, then denied after 1s, retry after 1s or 2s", got[1], got[2], took[2], retry)
+			}
+		})
+	}
+}
+
+// TestRetryAfterBehindOthers checks the RetryAfter of requests whose time ends in the queue:
+// the tokens until then belong to the requests that still wait.
+func TestRetryAfterBehindOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		long, short := waiting("p", time.Minute, "1/10s burst 2"), waiting("q", 3*time.Second, "1/10s burst 2")
+		long.Match.Methods, short.Match.Methods = []string{"LONG"}, []string{"SHORT"}
+		long.Zone, short.Zone = "z", "z" // one key and two waits
+		e := open(t, store, enforce.Config{}, long, short)
+		var ps [4]enforce.Admission
+		for i := range 2 {
+			e.Enter(t.Context(), by("ada", "LONG"), &ps[i])
+		}
+		go e.Enter(t.Context(), by("ada", "LONG"), &ps[2])
+		synctest.Wait()
+		if got := e.Enter(t.Context(), by("ada", "SHORT"), &ps[3]); got != enforce.Denied || ps[3].Decision().RetryAfter != 17*time.Second {
+			t.Errorf("behind another: %s, retry after %v, want denied, 17s", got, ps[3].Decision().RetryAfter)
+		}
+		after(time.Minute)
+	})
+}

@@ -40,11 +40,14 @@ func (m *Queue) Now() time.Time { return m.clock().Now() }
 // Sleep waits for d by the queue's clock, or until ctx ends, and then returns the cause.
 func (m *Queue) Sleep(ctx context.Context, d time.Duration) error { return m.clock().Sleep(ctx, d) }
 
-// HasWaiters reports whether callers wait for key.
-func (m *Queue) HasWaiters(key string) bool {
+// Waiting returns the number of callers that wait for key.
+func (m *Queue) Waiting(key string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.queues[key] != nil
+	if q := m.queues[key]; q != nil {
+		return q.Len()
+	}
+	return 0
 }
 
 // Enter adds a waiter to the end of the queue of key. It returns nil if Max callers

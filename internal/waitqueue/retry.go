@@ -24,7 +24,7 @@ func (m *Queue) Retry(ctx context.Context, first Step, attempt func() (Step, err
 	var w *Waiter
 	defer func() { m.Leave(w) }()
 	for s := first; ; {
-		if wait := w != nil || s.After > 0 || m.HasWaiters(s.Queue); wait && (w == nil || w.Key != s.Queue) {
+		if wait := w != nil || s.After > 0 || m.Waiting(s.Queue) > 0; wait && (w == nil || w.Key != s.Queue) {
 			m.Leave(w)
 			if w = m.Enter(s.Queue); w == nil {
 				return false, nil
@@ -49,10 +49,16 @@ func (m *Queue) Retry(ctx context.Context, first Step, attempt func() (Step, err
 // wait waits until w is the first of its queue, and reports whether it is before
 // until. An error is the cause of the end of ctx.
 func (m *Queue) wait(ctx context.Context, w *Waiter, until time.Time) (bool, error) {
-	select {
-	case <-w.first:
+	isFirst := func() bool {
+		select {
+		case <-w.first:
+			return true
+		default:
+			return false
+		}
+	}
+	if isFirst() {
 		return true, nil
-	default:
 	}
 	var late chan error
 	if !until.IsZero() {
@@ -74,6 +80,6 @@ func (m *Queue) wait(ctx context.Context, w *Waiter, until time.Time) (bool, err
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	case err := <-late:
-		return false, err
+		return err == nil && isFirst(), err // both may come at one instant
 	}
 }
