@@ -82,7 +82,8 @@ func (g *generator) config() weir.LimitConfig {
 		case 0:
 			return weir.FixedWindow{Count: count, Period: period, Epoch: true}
 		case 1:
-			return weir.FixedWindow{Count: count, Calendar: pick(g, "day", "week", "month", "year"), Zone: pick(g, zones...)}
+			unit, day := pick(g, "day", "week", "month", "year"), pick(g, 0, 0, 2, 15, 28, 29, 30, 31) // of other units than months: invalid
+			return weir.FixedWindow{Count: count, Calendar: unit, Zone: pick(g, zones...), Day: day}
 		}
 		return weir.FixedWindow{Count: count, Period: period}
 	case 8, 9:

@@ -24,7 +24,7 @@ func newWindow(c weir.FixedWindow) State {
 	w := &window{count: c.Count, period: period, epoch: c.Epoch}
 	switch {
 	case c.Calendar != "":
-		w.bounds = calendar(c.Calendar, c.Zone)
+		w.bounds = calendar(c.Calendar, c.Zone, c.Day)
 	case c.Epoch:
 		w.bounds = func(now int64) (int64, int64) { return now - now%period, now - now%period + period }
 	default:
@@ -76,14 +76,14 @@ func (w *window) Clone() State {
 // calendar returns the windows of a unit of the calendar in a zone. A window is the
 // longest span around an instant in which the clocks of the zone show the same day,
 // week, month or year. It is found in steps of a day, the last of which is halved.
-func calendar(unit string, zone *time.Location) func(int64) (int64, int64) {
+func calendar(unit string, zone *time.Location, first int) func(int64) (int64, int64) {
 	var start, end int64 // the last window found, for speed
 	return func(now int64) (int64, int64) {
 		if start <= now && now < end {
 			return start, end
 		}
-		here := shown(unit, zone, now)
-		same := func(us int64) bool { return shown(unit, zone, us) == here }
+		here := shown(unit, zone, first, now)
+		same := func(us int64) bool { return shown(unit, zone, first, us) == here }
 		start, end = edge(now, -1, same)+1, edge(now, 1, same)
 		if end-start > 370*day || start > now || end <= now {
 			panic("model: a calendar window without end")
@@ -113,15 +113,19 @@ func edge(now, direction int64, same func(int64) bool) int64 {
 	return out
 }
 
-// shown returns the date that a calendar in zone shows at an instant, down to the unit.
-func shown(unit string, zone *time.Location, us int64) [3]int {
+// shown returns the date that a calendar in zone shows at an instant, down to the unit. Months begin
+// on the day first, or on their last day if they have no such day.
+func shown(unit string, zone *time.Location, first int, us int64) [3]int {
 	t := time.UnixMicro(us).In(zone)
 	y, m, d := t.Date()
 	switch unit {
 	case "year":
 		return [3]int{y}
 	case "month":
-		return [3]int{y, int(m)}
+		if tomorrow := time.Date(y, m, d+1, 12, 0, 0, 0, time.UTC); d < first && tomorrow.Month() == m {
+			m--
+		}
+		return [3]int{12*y + int(m)}
 	case "week":
 		y, w := t.ISOWeek()
 		return [3]int{y, w}
