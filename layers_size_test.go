@@ -37,7 +37,7 @@ var largeFor = map[string]string{
 	"weir names":                       "the vocabulary of the library: five verbs, six algorithms, and eight errors on which callers branch",
 	"weir lines":                       "the descriptions of seven algorithms, and the grammar that reads them, are one vocabulary",
 	"policy lines":                     "match, key, overrides and history of a policy compile together",
-	"policy names":                     "the words of a policy file are constants: ten sources of keys, four counts, three modes",
+	"policy names":                     "the words of a policy file are constants: twelve sources of keys, four counts, three modes",
 	"weirfile.decoder methods":         "one method for each section and kind of value of the policy file",
 	"weirfile lines":                   "one reader of all sections of the policy file, with the position of every error",
 	"flashsale/shop lines":             "the services and the workers of a sale share one snapshot of it; a split would export that",

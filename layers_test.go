@@ -53,6 +53,8 @@ var layout = map[string]row{
 	"internal/linger":   {layer: 0}, // handlers that outlast their client
 	"internal/optional": {layer: 0}, // the optional interfaces of a ResponseWriter
 	"internal/jsontext": {layer: 0}, // JSON in pieces
+	"internal/bodycost": {layer: 2}, // the cost in a response
+	"internal/bodytext": {layer: 1}, // fields of forms and JSON texts
 	"internal/outline":  {layer: 0}, // policies and limits as cmd/weir/internal/edge compiles them
 
 	"memstore/internal/*": {layer: 0}, // data structures without limits

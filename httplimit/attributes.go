@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/budget"
@@ -31,6 +32,8 @@ type attributes struct {
 	asked   int64 // the bound for which call was read; 0 before
 	call    budget.ModelRequest
 	callErr error
+
+	limit *BodyLimit // of the body for keys
 }
 
 func (a *attributes) Method() string { return a.r.Method }
@@ -69,6 +72,9 @@ func (a *attributes) ClientIP() netip.Addr {
 // maxBodies bounds the bytes of request bodies that a Middleware holds at a time.
 const maxBodies = 256 << 20
 
+// callTimeout bounds the time in which the body of a request to a language model arrives.
+const callTimeout = 30 * time.Second
+
 // ModelRequest implements [policy.BodyReader]. It reads the body, which the handler then reads again. The error
 // wraps budget.ErrUnknownModel, and weir.ErrOverloaded if maxBodies are used up.
 func (a *attributes) ModelRequest(max int64) (c budget.ModelRequest, read bool, err error) {
@@ -83,7 +89,7 @@ func (a *attributes) ModelRequest(max int64) (c budget.ModelRequest, read bool, 
 }
 
 func (a *attributes) readCall(max int64) (budget.ModelRequest, error) {
-	text, err := a.body.Read(a.w, a.r, max, a.memory)
+	text, err := a.body.Read(a.w, a.r, max, callTimeout, a.memory)
 	encoding := a.r.Header.Get("Content-Encoding")
 	switch {
 	case errors.Is(err, replay.ErrFull):

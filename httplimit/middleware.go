@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,11 @@ type Config struct {
 	// RetryJitter is the maximum random time that is added to Retry-After, so that clients
 	// do not all return at once; none if zero, at most an hour.
 	RetryJitter time.Duration
+
+	// Body bounds the reading of request bodies, which only key parts in them require. The
+	// body of such a request is read before the decision, and replayed unchanged. Put the
+	// middleware outside of others that read bodies.
+	Body BodyLimit
 
 	enforce.Options
 
@@ -67,14 +73,14 @@ type Middleware struct {
 	drains   linger.Drains // responses without a client
 }
 
-// Check returns an error, which wraps weir.ErrInvalid, if Client, Fields or RetryJitter is
+// Check returns an error, which wraps weir.ErrInvalid, if Client, Fields, RetryJitter or Body is
 // invalid. New checks the other fields too.
 func (c *Config) Check() error {
 	var err error
 	if c.RetryJitter < 0 || c.RetryJitter > time.Hour {
 		err = fmt.Errorf("httplimit: RetryJitter: %w: got %v, want 0 to 1h", weir.ErrInvalid, c.RetryJitter)
 	}
-	return errors.Join(err, c.Fields.check(), c.Client.check())
+	return errors.Join(err, c.Fields.check(), c.Client.check(), c.Body.check())
 }
 
 // New returns a middleware for the policies of set. An error wraps weir.ErrInvalid.
@@ -85,6 +91,7 @@ func New(store weir.Store, set *policy.Set, c Config) (*Middleware, error) {
 	if c.Fields == 0 {
 		c.Fields = DefaultFields
 	}
+	c.Body.Max, c.Body.Timeout = cmp.Or(c.Body.Max, DefaultMaxBody), cmp.Or(c.Body.Timeout, DefaultBodyTimeout)
 	config := enforce.Config{Options: c.Options, NoResponse: c.NoResponse, KeepOnCancel: true}
 	if observe := c.Observe; observe != nil {
 		config.Observe = func(_ context.Context, a policy.Attributes, e enforce.Event) { observe(a.(*attributes).r, e) }
@@ -167,7 +174,7 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (admitted boo
 			m.recycle(in)
 		}
 	}()
-	in.attributes = attributes{w: w, r: r, client: &m.c.Client, memory: m.memory}
+	in.attributes = attributes{w: w, r: r, client: &m.c.Client, memory: m.memory, limit: &m.c.Body}
 	pass := protect.FromContext(r.Context())
 	start := pass.Now()
 	outcome := m.enforcer.Enter(r.Context(), &in.attributes, &in.admission)

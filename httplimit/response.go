@@ -9,6 +9,7 @@ import (
 
 	"github.com/floodweir/weir/budget"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/internal/bodycost"
 	"github.com/floodweir/weir/internal/optional"
 	"github.com/floodweir/weir/policy"
 )
@@ -16,17 +17,17 @@ import (
 // A response wraps the ResponseWriter of a handler to record its status and its cost.
 type response struct {
 	http.ResponseWriter
-	ctx      context.Context // of the request
-	path     string          // of the request
-	sent     *requestBody    // nil if no policy needs it
-	status   int             // 0 before it is known
-	canceled bool            // the client disconnected before the response began
-	encoding string          // set before the handler ran
-	decoders budget.Decoders // of further encodings
-	members  []member        // to find in the body
-	body     *body           // nil if no policy reads it
-	usage    *usage          // nil if no policy has a budget
-	model    *model          // nil if no policy has a budget
+	ctx      context.Context   // of the request
+	path     string            // of the request
+	sent     *requestBody      // nil if no policy needs it
+	status   int               // 0 before it is known
+	canceled bool              // the client disconnected before the response began
+	encoding string            // set before the handler ran
+	decoders budget.Decoders   // of further encodings
+	members  []bodycost.Member // to find in the body
+	body     *bodycost.Body    // nil if no policy reads it
+	usage    *usage            // nil if no policy has a budget
+	model    *model            // nil if no policy has a budget
 }
 
 // wrap returns the writer and the request for the handler: the originals, unless a policy of p
@@ -40,8 +41,8 @@ func (w *response) wrap(r *http.Request, held *request, m *Middleware) (http.Res
 			w.usage = w.usage.add(meter.Config().Format)
 		}
 		for _, path := range c.Settle.Paths() {
-			if !slices.ContainsFunc(w.members, func(m member) bool { return m.path == path }) {
-				w.members = append(w.members, member{path: path})
+			if !slices.ContainsFunc(w.members, func(m bodycost.Member) bool { return m.Path == path }) {
+				w.members = append(w.members, bodycost.Member{Path: path})
 			}
 		}
 	}
@@ -79,7 +80,7 @@ func (w *response) begin(status int) {
 	// have been done.
 	w.canceled = status >= http.StatusBadRequest && (w.ctx.Err() != nil || w.sent.broken())
 	if len(w.members) > 0 {
-		w.body = newBody(w.innerHeader(), w.members, w.decoders)
+		w.body = bodycost.NewBody(w.innerHeader(), w.members, w.decoders)
 	}
 	if w.usage != nil {
 		w.usage.begin(w.innerHeader(), w.decoders)
@@ -109,7 +110,7 @@ func (w *response) result(panicked, gone bool) enforce.Result {
 // panicked has failed, unless its client disconnected during the response.
 func (w *response) end(panicked, gone bool) (status int, canceled bool) {
 	if w.body != nil {
-		w.body.end()
+		w.body.End()
 	}
 	w.usage.end()
 	switch {
@@ -124,12 +125,12 @@ func (w *response) end(panicked, gone bool) (status int, canceled bool) {
 // cost returns the number that s finds in the response.
 func (w *response) cost(s policy.Settle) (n int64, err error) {
 	if s.Header != "" {
-		return headerCost(w.Header(), s.Header)
+		return bodycost.FromHeader(w.Header(), s.Header)
 	}
 	if s.Meter != nil {
 		return w.metered(s.Meter)
 	}
-	return sum(w.members, s.Paths())
+	return bodycost.Sum(w.members, s.Paths())
 }
 
 // WriteHeader implements [http.ResponseWriter].
@@ -142,7 +143,7 @@ func (w *response) WriteHeader(status int) {
 func (w *response) Write(b []byte) (int, error) {
 	w.begin(http.StatusOK)
 	if w.body != nil {
-		w.body.write(b)
+		w.body.Write(b)
 	}
 	if w.model != nil {
 		return w.model.write(w, b)

@@ -47,7 +47,7 @@ func (w *response) follow(r *http.Request, held *request, m *Middleware) *http.R
 		w.model.meters = append(w.model.meters, metering{meter, meter.Output(w.model.request), c.Step == 0 || !w.model.request.Stream})
 		drain = drain || c.Disconnected == "drain"
 		if c.IncludeUsage && (c.Format == budget.OpenAIChat || c.Format == budget.Auto && w.model.request.Chat) && w.model.request.Stream && !w.model.request.Usage {
-			if text, err := a.body.Read(a.w, a.r, c.MaxBody, a.memory); err == nil && !w.model.hide {
+			if text, err := a.body.Read(a.w, a.r, c.MaxBody, callTimeout, a.memory); err == nil && !w.model.hide {
 				a.body.Replace(r, budget.AddUsage(text))
 				w.model.hide = true
 			}

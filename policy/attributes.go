@@ -27,3 +27,16 @@ type Attributes interface {
 	// ClientIP returns the address of the client, or the zero Addr if it is unknown.
 	ClientIP() netip.Addr
 }
+
+// BodyAttributes are the Attributes of an interface that reads the bodies of requests. For other
+// interfaces, key parts of the sources Form and JSON are the anonymous part.
+type BodyAttributes interface {
+	Attributes
+
+	// Form returns the value of a field of a form in the body, or "" if there is no single one.
+	Form(name string) string
+
+	// JSON returns the text of a member of a JSON body, whose path has names joined by dots, or
+	// "" if there is no single one.
+	JSON(path string) string
+}

@@ -100,6 +100,8 @@ func (k *part) append(b []byte, p *Policy, s *source) []byte {
 		return appendValue(b, s.host)
 	case Claim:
 		return appendValue(b, k.claim.Read(single(s.a.Header(k.claim.Header))))
+	case Form, JSON:
+		return appendValue(b, k.inBody(s.a))
 	case CEL:
 		text, err := k.Of.Eval(s.view(s.variant))
 		if err != nil {
@@ -109,6 +111,18 @@ func (k *part) append(b []byte, p *Policy, s *source) []byte {
 		return appendValue(b, strings.TrimSpace(text))
 	default:
 		return appendValue(b, k.Name)
+	}
+}
+
+// inBody returns the value of a field of the body.
+func (k *part) inBody(a Attributes) string {
+	switch b, ok := a.(BodyAttributes); {
+	case !ok:
+		return ""
+	case k.Source == Form:
+		return spelling.BodyText(b.Form(k.Name))
+	default:
+		return spelling.BodyText(b.JSON(k.Name))
 	}
 }
 

@@ -207,3 +207,47 @@ func TestParseKeyPartReadsNoExpression(t *testing.T) {
 		t.Errorf("ParseKeyPart of an expression = %v, want an error that names the compiler", err)
 	}
 }
+
+// withBody is a request whose interface reads bodies.
+type withBody struct {
+	request
+	form, json map[string]string
+}
+
+func (b withBody) Form(name string) string { return b.form[name] }
+func (b withBody) JSON(path string) string { return b.json[path] }
+
+// TestBodyKey checks the values of fields in bodies, and that interfaces without bodies have none.
+func TestBodyKey(t *testing.T) {
+	strict := weir.MustLimit("1/h")
+	p := mustNew(t, policy.Config{
+		Key:       []policy.KeyPart{part(policy.Form, "email"), part(policy.JSON, "user.email")},
+		Overrides: []policy.Override{{Key: []string{"VIP@example.com", ""}, Limits: []weir.Limit{strict}}},
+	})
+	key := func(a policy.Attributes) (string, weir.Limit) {
+		var q policy.Matches
+		mustSet(t, p).Match(&q, a)
+		return q.Charges[0].Key, q.Requests[0].Limit
+	}
+	for _, c := range []struct {
+		a    policy.Attributes
+		want string
+	}{
+		{request{}, "p|-|-"},
+		{withBody{}, "p|-|-"},
+		{withBody{form: map[string]string{"email": " ADA\x00\n"}}, "p|3:ada|-"},
+		{withBody{form: map[string]string{"user.email": "a"}, json: map[string]string{"user.email": "É", "email": "b"}}, "p|-|2:é"},
+	} {
+		if got, _ := key(c.a); got != c.want {
+			t.Errorf("key of %+v = %q, want %q", c.a, got, c.want)
+		}
+	}
+	if _, l := key(withBody{form: map[string]string{"email": "vip@Example.com"}}); !l.Equal(strict) {
+		t.Errorf("limit of vip = %v, want its override", l)
+	}
+	for text, ok := range map[string]bool{"form:user[email]": true, "json:a.b": true, "json:a": true, "form:": false, "json:": false, "json:.a": false, "json:a.": false, "json:a..b": false, "form": false} {
+		if _, err := policy.ParseKeyPart(text); (err == nil) != ok {
+			t.Errorf("ParseKeyPart(%q) = %v", text, err)
+		}
+	}
+}

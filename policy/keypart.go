@@ -45,6 +45,15 @@ const (
 	// is not text, a number or a boolean is the anonymous part. So is a claim of a token that
 	// is malformed or above 16 KiB. A number is its value, in any form.
 	Claim Source = "claim"
+	// Form is the field Name of a form in the body: urlencoded, or multipart without a file.
+	//
+	// A field of a body has its value without space around it, and in lower case. A body that
+	// is missing, too long, too slow, malformed or encoded gives the anonymous part. So does a
+	// field with several values, or several spellings of its name.
+	Form Source = "form"
+	// JSON is a text, number or boolean in a JSON body. Name is its path: names of members joined
+	// by dots, such as user.email. Arrays are not searched. Form describes the value.
+	JSON Source = "json"
 	// CEL is the text that Of returns, without space around it. Name is empty.
 	CEL Source = "cel"
 	// Constant is the text Name.
@@ -59,7 +68,7 @@ type KeyPart struct {
 }
 
 // ParseKeyPart parses client.ip, client.ip/56, header:NAME, query:NAME, cookie:NAME,
-// claim:NAME, claim:NAME@HEADER, path, method, host or const:TEXT. Expressions need a
+// claim:NAME, claim:NAME@HEADER, form:FIELD, json:PATH, path, method, host or const:TEXT. Expressions need a
 // compiler: package weirfile has one. An error wraps weir.ErrInvalid.
 func ParseKeyPart(text string) (KeyPart, error) {
 	source, name, named := strings.Cut(text, ":")
@@ -96,7 +105,7 @@ func (k KeyPart) String() string {
 	return string(k.Source) + ":" + k.Name
 }
 
-const wantKeyPart = "want client.ip, client.ip/BITS, header:NAME, query:NAME, cookie:NAME, claim:NAME, path, method, host or const:TEXT"
+const wantKeyPart = "want client.ip, client.ip/BITS, header:NAME, query:NAME, cookie:NAME, claim:NAME, form:FIELD, json:PATH, path, method, host or const:TEXT"
 
 // fault returns the accepted values if k is invalid, and otherwise "".
 func (k KeyPart) fault() string {
@@ -119,7 +128,11 @@ func (k KeyPart) fault() string {
 		if k.Source == Header && strings.EqualFold(k.Name, "Host") {
 			return "want host, which knows case and ports"
 		}
-	case Query, Constant:
+	case JSON:
+		if strings.HasPrefix("."+k.Name, "..") || strings.Contains(k.Name+".", "..") || !spelling.IsText(k.Name) {
+			return "want json:PATH with names of members joined by dots, such as json:email or json:user.email"
+		}
+	case Query, Constant, Form:
 		if !spelling.IsText(k.Name) {
 			return fmt.Sprintf("want %s:TEXT with 1 to %d bytes of text without control characters", k.Source, maxText)
 		}

@@ -161,8 +161,11 @@ func (k *part) override(p *Policy, text string) (f pattern.Pattern, want string)
 	if len(text) > maxText || text != strings.TrimSpace(text) {
 		return f, "want at most " + strconv.Itoa(maxText) + " bytes without space around them"
 	}
-	if k.Source == Header {
+	switch k.Source {
+	case Header:
 		text = spelling.Credentials(k.Name, text)
+	case Form, JSON:
+		text = spelling.BodyText(text)
 	}
 	return pattern.Parse(text), ""
 }

@@ -23,6 +23,7 @@ type decoder struct {
 	read         func(name string) ([]byte, error) // of a table; nil if other files are not read
 	prices       *budget.Prices                    // nil if there are none, or for pricesFailed
 	pricesFailed bool
+	bodiless     string // the field because of which no interface reads the bodies of requests; "" if one does
 }
 
 // A place is a value with its position and the shape that the grammar gives it.

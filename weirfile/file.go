@@ -128,6 +128,10 @@ type Gateway struct {
 
 	// RetryJitter is the maximum added to Retry-After; zero if omitted.
 	RetryJitter time.Duration
+
+	// KeyBody bounds the bodies that key parts read, by key_body and key_body_timeout; its
+	// fields are zero if omitted.
+	KeyBody httplimit.BodyLimit
 }
 
 // A Route forwards requests to one upstream.
@@ -197,6 +201,11 @@ func (d *decoder) file(root strict.Node, f *File) {
 	d.listener(m.at("admin"), &f.Admin)
 	d.prices = d.readPrices(m.at("prices"))
 	d.pricesFailed = m.at("prices").there() && d.prices == nil
+	if f.Gateway.Listen == "off" {
+		d.bodiless = "gateway.listen: off"
+	} else if f.HTTP.Serve == "auth" {
+		d.bodiless = "http.serve: auth"
+	}
 	f.Policies = new(policy.Set)
 	if set := d.policies(m.at("policies")); set != nil {
 		f.Policies = set

@@ -19,6 +19,7 @@ func (d *decoder) gateway(p place, g *Gateway) {
 	d.client(m, &g.Client)
 	g.Fields = d.fields(m.at("headers"))
 	g.RetryJitter = d.duration(m.at("retry_jitter"))
+	g.KeyBody = httplimit.BodyLimit{Max: d.integer(m.at("key_body")), Timeout: d.duration(m.at("key_body_timeout"))}
 }
 
 func (d *decoder) fields(p place) httplimit.Fields {

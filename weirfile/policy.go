@@ -216,6 +216,8 @@ func (r *policyReader) key(p place, c *policy.Config) {
 				want = p.shape.Want
 			}
 			r.failIn(e, strict.Quoted(s), "%s", want)
+		} else if body := part.Source == policy.Form || part.Source == policy.JSON; body && r.bodiless != "" {
+			r.failIn(e, strict.Quoted(s), "want another part: with %s no interface reads the bodies of requests", r.bodiless)
 		}
 		c.Key = append(c.Key, part)
 	}

@@ -19,10 +19,6 @@ var (
 	ErrFull = errors.New("too many request bodies in memory")
 )
 
-// Timeout bounds the time of a stream of HTTP/2 for a body. A connection of HTTP/1 has the deadline
-// of its server.
-const Timeout = 30 * time.Second
-
 // A Memory bounds the bytes of bodies that are read at the same time. It is safe for concurrent use.
 type Memory struct {
 	Max  int64
@@ -57,10 +53,11 @@ func (h *held) release() { h.memory.take(-h.n.Swap(0)) }
 // first is the number of bytes that are read at first. Later reads double it.
 const first = 4 << 10
 
-// Read returns the body of r if it has at most max bytes, and makes r.Body return it again from its
-// beginning. A call with a larger bound continues the one before. After an error, r.Body returns
-// what was read and then the rest, or the error.
-func (b *Body) Read(w http.ResponseWriter, r *http.Request, max int64, memory *Memory) ([]byte, error) {
+// Read returns the body of r if it has at most max bytes and arrives within timeout, and makes r.Body
+// return it again from its beginning. A call with a larger bound continues the one before. After an
+// error, r.Body returns what was read and then the rest, or the error. On HTTP/1 a ReadTimeout of the
+// server replaces timeout.
+func (b *Body) Read(w http.ResponseWriter, r *http.Request, max int64, timeout time.Duration, memory *Memory) ([]byte, error) {
 	if b.rest == nil {
 		if r.Body == nil || r.Body == http.NoBody {
 			return nil, nil
@@ -69,11 +66,12 @@ func (b *Body) Read(w http.ResponseWriter, r *http.Request, max int64, memory *M
 	}
 	if int64(len(b.text)) <= max && !b.whole && b.err == nil && r.ContentLength <= max {
 		conn := http.NewResponseController(w)
-		if r.ProtoMajor >= 2 {
-			_ = conn.SetReadDeadline(time.Now().Add(Timeout))
+		timed := r.ProtoMajor >= 2 || !hasReadTimeout(r)
+		if timed {
+			_ = conn.SetReadDeadline(time.Now().Add(timeout))
 		}
 		b.fill(max, r.ContentLength)
-		if b.whole || r.ProtoMajor >= 2 {
+		if timed || b.whole {
 			_ = conn.SetReadDeadline(time.Time{}) // a deadline that passes later would end the request
 		}
 		r.Body = &body{text: b.text, rest: b.tail(), Closer: b.rest, held: b.held}
@@ -85,6 +83,13 @@ func (b *Body) Read(w http.ResponseWriter, r *http.Request, max int64, memory *M
 		return nil, fmt.Errorf("%w: want at most %d bytes", ErrTooLong, max)
 	}
 	return b.text, nil
+}
+
+// hasReadTimeout reports whether the server of r bounds the time in which a request arrives. A deadline
+// of Read would replace that for the rest of the body.
+func hasReadTimeout(r *http.Request) bool {
+	s, ok := r.Context().Value(http.ServerContextKey).(*http.Server)
+	return ok && s.ReadTimeout > 0
 }
 
 // fill reads until the end of a body of the given length, or -1, or one byte more than max.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/floodweir/weir/internal/replay"
 )
@@ -37,7 +38,7 @@ func TestRead(t *testing.T) {
 		r.ContentLength = tc.length
 		var b replay.Body
 		for range 2 {
-			got, err := b.Read(httptest.NewRecorder(), r, tc.max, memory)
+			got, err := b.Read(httptest.NewRecorder(), r, tc.max, time.Minute, memory)
 			if string(got) != tc.want || !errors.Is(err, tc.err) {
 				t.Errorf("%s: Read = %d bytes, %v, want %d, %v", tc.name, len(got), err, len(tc.want), tc.err)
 			}
@@ -49,7 +50,7 @@ func TestRead(t *testing.T) {
 		b.Release()
 		all := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("a", 49999)))
 		var next replay.Body
-		if _, err := next.Read(httptest.NewRecorder(), all, 50000, memory); err != nil {
+		if _, err := next.Read(httptest.NewRecorder(), all, 50000, time.Minute, memory); err != nil {
 			t.Errorf("%s: memory was not released: %v", tc.name, err)
 		}
 	}
@@ -60,10 +61,10 @@ func TestReadMore(t *testing.T) {
 	memory := &replay.Memory{Max: 1 << 20}
 	r := httptest.NewRequest(http.MethodPost, "/", iotest.OneByteReader(strings.NewReader("abcdef")))
 	var b replay.Body
-	if _, err := b.Read(httptest.NewRecorder(), r, 2, memory); !errors.Is(err, replay.ErrTooLong) {
+	if _, err := b.Read(httptest.NewRecorder(), r, 2, time.Minute, memory); !errors.Is(err, replay.ErrTooLong) {
 		t.Fatalf("Read = %v, want ErrTooLong", err)
 	}
-	if got, err := b.Read(httptest.NewRecorder(), r, 10, memory); string(got) != "abcdef" || err != nil {
+	if got, err := b.Read(httptest.NewRecorder(), r, 10, time.Minute, memory); string(got) != "abcdef" || err != nil {
 		t.Fatalf("Read = %q, %v, want the whole body", got, err)
 	}
 	r.Header.Set("Content-Length", "6")
@@ -72,7 +73,7 @@ func TestReadMore(t *testing.T) {
 		t.Errorf("replaced body %q, %v, length %d, want the other text", got, err, r.ContentLength)
 	}
 	var none replay.Body
-	if got, err := none.Read(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), 10, memory); got != nil || err != nil {
+	if got, err := none.Read(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), 10, time.Minute, memory); got != nil || err != nil {
 		t.Errorf("Read without a body = %q, %v", got, err)
 	}
 }

@@ -4,9 +4,9 @@ package jwt
 import (
 	"encoding/base64"
 	"encoding/json"
-	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/floodweir/weir/internal/jsontext"
 )
 
 // maxToken is the largest token in bytes.
@@ -38,7 +38,7 @@ func (c *Claim) Read(value string) string {
 		return ""
 	}
 	if raw, ok := claims[c.Name]; ok {
-		return scalar(raw)
+		return jsontext.Scalar(raw)
 	}
 	path := strings.Split(c.Name, ".")
 	for _, name := range path[:len(path)-1] {
@@ -46,7 +46,7 @@ func (c *Claim) Read(value string) string {
 			return ""
 		}
 	}
-	return scalar(claims[path[len(path)-1]])
+	return jsontext.Scalar(claims[path[len(path)-1]])
 }
 
 // payload returns the JSON of a token, which is between its two dots, or of a payload alone.
@@ -79,59 +79,4 @@ func isBase64(r rune) bool {
 func object(raw []byte) (members map[string]json.RawMessage, ok bool) {
 	err := json.Unmarshal(raw, &members)
 	return members, err == nil && members != nil
-}
-
-// scalar returns the text of a JSON string, number or boolean, and "" for other values.
-func scalar(raw json.RawMessage) string {
-	if len(raw) == 0 {
-		return ""
-	}
-	switch c := raw[0]; {
-	case c == '"':
-		var s string
-		if json.Unmarshal(raw, &s) != nil || strings.ContainsRune(s, utf8.RuneError) {
-			return "" // all halves of surrogate pairs decode to the same character
-		}
-		return s
-	case c == 't' || c == 'f':
-		return string(raw)
-	case c == '-' || c >= '0' && c <= '9':
-		return number(string(raw))
-	}
-	return ""
-}
-
-// number returns the canonical form of a JSON number: decimal, or with an exponent if that
-// is much shorter.
-func number(text string) string {
-	digits, negative := strings.CutPrefix(text, "-")
-	exponent := 0
-	if i := strings.IndexAny(digits, "eE"); i >= 0 {
-		e, err := strconv.Atoi(digits[i+1:])
-		if err != nil || e > 1<<30 || e < -1<<30 {
-			return ""
-		}
-		digits, exponent = digits[:i], e
-	}
-	whole, fraction, _ := strings.Cut(digits, ".")
-	exponent -= len(fraction)
-	digits = strings.TrimLeft(whole+fraction, "0")
-	trimmed := strings.TrimRight(digits, "0")
-	exponent += len(digits) - len(trimmed)
-	switch {
-	case trimmed == "":
-		return "0"
-	case exponent >= 0 && len(trimmed)+exponent <= 21:
-		trimmed += strings.Repeat("0", exponent)
-	case exponent < 0 && exponent >= -21:
-		trimmed = strings.Repeat("0", max(0, 1-exponent-len(trimmed))) + trimmed
-		point := len(trimmed) + exponent
-		trimmed = trimmed[:point] + "." + trimmed[point:]
-	default:
-		trimmed += "e" + strconv.Itoa(exponent)
-	}
-	if negative {
-		return "-" + trimmed
-	}
-	return trimmed
 }

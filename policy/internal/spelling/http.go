@@ -3,6 +3,7 @@ package spelling
 import (
 	"net/url"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -72,4 +73,10 @@ func Credentials(header, value string) string {
 // IsCredentials reports whether the value of a header begins with a scheme.
 func IsCredentials(header string) bool {
 	return header == "Authorization" || header == "Proxy-Authorization"
+}
+
+// BodyText returns the normal form of a value in the body of a request: without space and control
+// characters around it, and in lower case. Servers may treat such values as equal.
+func BodyText(value string) string {
+	return strings.ToLower(strings.TrimFunc(value, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }))
 }

@@ -48,6 +48,10 @@ var gateway = &Shape{Kind: Map, Def: "gateway", Fields: []Field{
 		Default: []string{"draft-08", "legacy"}, Shape: fields},
 	{Name: "retry_jitter", Doc: "the maximum random time added to Retry-After, so that clients do not all retry at once", Default: "0s",
 		Shape: &Shape{Kind: Duration, Longest: time.Hour}},
+	{Name: "key_body", Doc: "the largest request body, in bytes, that the key parts form and json read", Default: 65536,
+		Shape: &Shape{Kind: Integer, Least: 1, Most: 1 << 20}},
+	{Name: "key_body_timeout", Doc: "the longest wait for such a body", Default: "5s",
+		Shape: &Shape{Kind: Duration, Shortest: time.Millisecond, Longest: time.Minute}},
 }}
 
 var overload = &Shape{Kind: Map, Def: "system", NotEmpty: true, Want: "want cpu, memory, load or inflight", Fields: []Field{

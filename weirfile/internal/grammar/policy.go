@@ -6,7 +6,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-const wantKey = "want a part of the request that identifies a bucket: client.ip, client.ip/BITS, header:NAME, query:NAME, cookie:NAME, claim:NAME, path, method, host, const:TEXT or cel:EXPRESSION"
+const wantKey = "want a part of the request that identifies a bucket: client.ip, client.ip/BITS, header:NAME, query:NAME, cookie:NAME, claim:NAME, form:FIELD, json:PATH, path, method, host, const:TEXT or cel:EXPRESSION"
 
 var (
 	name = &Shape{
@@ -99,7 +99,7 @@ var except = &Shape{
 
 var keyPart = &Shape{
 	Kind: Text, Def: "key_part", Want: wantKey,
-	Pattern: `^(client\.ip(/[0-9]+)?|(header|query|cookie|claim|cel|const):[\s\S]+|path|method|host)$`,
+	Pattern: `^(client\.ip(/[0-9]+)?|(header|query|cookie|claim|form|json|cel|const):[\s\S]+|path|method|host)$`,
 }
 
 var tokens = &Shape{Kind: Integer, Least: 1, Most: 1 << 40}

@@ -73,6 +73,7 @@ type Gateway struct {
 	Client      httplimit.ClientAddress
 	Fields      httplimit.Fields
 	RetryJitter time.Duration
+	KeyBody     httplimit.BodyLimit
 	RequestID   bool
 	AccessLog   int // logs one of this many requests; 0: none
 }
@@ -160,6 +161,7 @@ func Complete(file *weirfile.File, s Source) (*Config, error) {
 	c.Gateway.Client = file.Gateway.Client
 	c.Gateway.Fields = file.Gateway.Fields
 	c.Gateway.RetryJitter = file.Gateway.RetryJitter
+	c.Gateway.KeyBody = file.Gateway.KeyBody
 	c.HTTP.Client = file.HTTP.Client
 	c.GRPC.OnStoreError = file.GRPC.OnStoreError
 	c.GRPC.ResponseHeaders = file.GRPC.ResponseHeaders

@@ -25,6 +25,7 @@ func TestCompileFaults(t *testing.T) {
 		{`match: 'request.path.matches("^/a")'`, `edge: policy "p": match.where: "request.path.matches(\"^/a\")": nginx cannot evaluate a regular expression (matches): rewrite the expression, or ` + behind},
 		{`cost: 'size(request.path.split("/"))'`, `edge: policy "p": cost: "size(request.path.split(\"/\"))": nginx cannot evaluate split: `},
 		{`key: 'cel:request.path.substring(1)'`, `edge: policy "p": key[0]: "cel:request.path.substring(1)": nginx does not evaluate expressions in keys: use a header, a cookie or another part of the request, or ` + behind},
+		{`key: [client.ip, "form:email"]`, `edge: policy "p": key[1]: "form:email": nginx does not read the bodies of requests: put this policy into Weir's gateway, see docs/nginx.md`},
 		{`key: [client.ip, "claim:sub"]`, `edge: policy "p": key[1]: "claim:sub": nginx does not read JSON Web Tokens: use a header that carries the claim, or ` + behind},
 		{`count: all`, `edge: policy "p": count: all: nginx does not charge denied requests: use admitted, or ` + behind},
 		{`on_denied: { wait: 2s }`, `edge: policy "p": on_denied.wait: 2s: nginx does not hold denied requests back: leave it out, or ` + behind},

@@ -187,6 +187,8 @@ func (c *compiler) part(field string, k policy.KeyPart, o outline.Part) Part {
 		out.Name = strings.ToLower(o.Name)
 	case policy.CEL:
 		c.Add(field, fault.Quote("cel:"+k.Of.String()), "nginx does not evaluate expressions in keys: use a header, a cookie or another part of the request, or %s", elsewhere)
+	case policy.Form, policy.JSON:
+		c.Add(field, fault.Quote(k.String()), "nginx does not read the bodies of requests: put this policy into Weir's gateway, see docs/nginx.md")
 	case policy.Claim:
 		c.Add(field, fault.Quote("claim:"+o.Name), "nginx does not read JSON Web Tokens: use a header that carries the claim, or %s", elsewhere)
 	}

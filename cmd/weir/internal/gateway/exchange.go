@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -169,12 +170,46 @@ func (b *body) Close() error {
 
 // limitFirstByte gives a request with a body a deadline for its first bytes, so that a
 // refused client cannot hold its connection by sending none. A refused stream of HTTP/2
-// ends without its body, and a deadline would break one that waits in a queue.
+// ends without its body, and a deadline would break one that waits in a queue. A body that the
+// limits have read to its end has no deadline: it would cancel a request that waits.
 func limitFirstByte(timeout time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor < 2 && r.Body != nil && r.Body != http.NoBody {
-			http.NewResponseController(w).SetReadDeadline(time.Now().Add(timeout))
+			conn := http.NewResponseController(w)
+			conn.SetReadDeadline(time.Now().Add(timeout))
+			body := &firstByteBody{ReadCloser: r.Body, conn: conn}
+			r.Body = body
+			defer func() {
+				if !body.done.Load() { // a refused client, whose body was perhaps read in part
+					conn.SetReadDeadline(time.Now().Add(timeout))
+				}
+			}()
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// A firstByteBody removes the deadline of its first bytes at its end.
+type firstByteBody struct {
+	io.ReadCloser
+	conn *http.ResponseController
+	done atomic.Bool // it ended, failed or was closed
+}
+
+// Read implements [io.Reader].
+func (b *firstByteBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.done.Store(true)
+	}
+	if err == io.EOF {
+		b.conn.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
+// Close implements [io.Closer].
+func (b *firstByteBody) Close() error {
+	b.done.Store(true)
+	return b.ReadCloser.Close()
 }

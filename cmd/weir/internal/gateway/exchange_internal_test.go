@@ -70,3 +70,33 @@ func TestQueuedStreamKeepsItsBody(t *testing.T) {
 		t.Errorf("%s: %q, %v, want the body over HTTP/2", res.Proto, body, err)
 	}
 }
+
+// deadlines is a ResponseWriter that records the read deadline of its connection.
+type deadlines struct {
+	http.ResponseWriter
+	read time.Time
+}
+
+func (d *deadlines) SetReadDeadline(t time.Time) error {
+	d.read = t
+	return nil
+}
+
+// TestBodyThatLimitsRead checks that the deadline of the first bytes ends with the body: the server
+// would take it for the end of a client whose request waits.
+func TestBodyThatLimitsRead(t *testing.T) {
+	w := &deadlines{ResponseWriter: httptest.NewRecorder()}
+	r := httptest.NewRequest("POST", "/", io.LimitReader(zeros{}, 5000))
+	limitFirstByte(time.Minute, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if io.ReadFull(r.Body, make([]byte, 4000)); w.read.IsZero() {
+			t.Error("the rest of the body has no deadline")
+		}
+		if io.ReadAll(r.Body); !w.read.IsZero() {
+			t.Error("the connection has a deadline after the body")
+		}
+	})).ServeHTTP(w, r)
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }

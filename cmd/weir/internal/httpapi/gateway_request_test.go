@@ -13,6 +13,11 @@ func (g gatewayRequest) Host() string                { return g.r.Host }
 func (g gatewayRequest) Path() string                { return g.r.URL.EscapedPath() }
 func (g gatewayRequest) Header(name string) []string { return g.r.Header[name] }
 func (g gatewayRequest) Query(name string) []string  { return g.r.URL.Query()[name] }
+
+// The fields of a body stand in headers.
+func (g gatewayRequest) Form(name string) string { return g.r.Header.Get("Form-" + name) }
+func (g gatewayRequest) JSON(path string) string { return g.r.Header.Get("Json-" + path) }
+
 func (g gatewayRequest) ClientIP() netip.Addr {
 	return netip.MustParseAddrPort(g.r.RemoteAddr).Addr()
 }

@@ -164,6 +164,12 @@ func (a keyAttributes) Host() string                { return a.one(policy.Host) 
 func (a keyAttributes) Path() string                { return a.one(policy.Path) }
 func (a keyAttributes) Cookie(name string) []string { return a.value(policy.Cookie, name) }
 
+// Form implements [policy.BodyAttributes].
+func (a keyAttributes) Form(name string) string { return strings.Join(a.value(policy.Form, name), "") }
+
+// JSON implements [policy.BodyAttributes].
+func (a keyAttributes) JSON(path string) string { return strings.Join(a.value(policy.JSON, path), "") }
+
 func (a keyAttributes) Header(name string) []string {
 	for i, p := range a.parts {
 		if p.Source == policy.Claim && strings.EqualFold(p.Name[len(claimName(p))+1:], name) {

@@ -74,7 +74,9 @@ func TestPolicyKeys(t *testing.T) {
 		"claim of a header":    {policy.Config{Key: []policy.KeyPart{part(policy.Claim, "org.id@X-Jwt")}}, [][2]string{{"X-Jwt", token(`{"org":{"id":7}}`)[7:]}}, "/", []string{"7"}},
 		"two claims":           {policy.Config{Key: []policy.KeyPart{part(policy.Claim, "a"), part(policy.Claim, "b")}}, [][2]string{{"Authorization", token(`{"a":"1","b":"2"}`)}}, "/", []string{"1", "2"}},
 		"claim and its header": {policy.Config{Key: []policy.KeyPart{part(policy.Claim, "a@X-Jwt"), part(policy.Header, "X-Jwt")}}, [][2]string{{"X-Jwt", token(`{"a":"1"}`)[7:]}}, "/", []string{"1", token(`{"a":"1"}`)[7:]}},
-		"expression":           {policy.Config{Key: []policy.KeyPart{{Source: policy.CEL, Of: plan{}}}}, [][2]string{{"X-Plan", "gold"}}, "/", []string{"GOLD"}},
+		"body": {policy.Config{Key: []policy.KeyPart{part(policy.Form, "email"), part(policy.JSON, "email")}, Overrides: []policy.Override{{Key: []string{"ANN", "*"}, Limits: own}}},
+			[][2]string{{"Form-Email", " Ann"}, {"Json-Email", "bob"}}, "/", []string{"Ann ", "BOB"}},
+		"expression": {policy.Config{Key: []policy.KeyPart{{Source: policy.CEL, Of: plan{}}}}, [][2]string{{"X-Plan", "gold"}}, "/", []string{"GOLD"}},
 		"all kinds": {policy.Config{
 			Match: policy.Match{Paths: []string{"/x/{id}"}, Hosts: []string{"*.example"}, Where: never{}},
 			Key: []policy.KeyPart{

@@ -53,7 +53,7 @@ func (r *reloader) assemble(c *config.Config, limits *ratelimit.Config, v *versi
 func (r *reloader) newMiddleware(g *generation, name string, client httplimit.ClientAddress, noResponse bool) (*httplimit.Middleware, error) {
 	c := g.config.Gateway
 	m, err := httplimit.New(r.stores.main, g.policies, httplimit.Config{
-		Client: client, Fields: c.Fields, RetryJitter: c.RetryJitter, Options: enforce.Options{Local: r.stores.local}, NoResponse: noResponse,
+		Client: client, Fields: c.Fields, RetryJitter: c.RetryJitter, Body: c.KeyBody, Options: enforce.Options{Local: r.stores.local}, NoResponse: noResponse,
 		Observe: r.observers.http(name), Decoders: encodings.Decoders(),
 	})
 	g.middlewares[name] = m

@@ -60,7 +60,7 @@ var (
 	fileFields     = []string{"policies", "tests"}
 	testFields     = []string{"name", "start", "request", "steps"}
 	stepFields     = []string{"at", "times", "every", "request", "response", "expect", "policies", "store"}
-	requestFields  = []string{"method", "path", "host", "client", "headers", "cookies", "claims", "json"}
+	requestFields  = []string{"method", "path", "host", "client", "headers", "cookies", "claims", "form", "json", "body"}
 	responseFields = []string{"status", "headers", "json", "events", "body", "takes"}
 	expectFields   = []string{"decision", "policy", "status", "retry_after", "remaining", "delay", "matched", "shadow_denied", "degraded", "headers"}
 )

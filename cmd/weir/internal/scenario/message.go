@@ -2,7 +2,7 @@ package scenario
 
 import (
 	"bufio"
-	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"io"
@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +26,13 @@ type template struct {
 	headers                    map[string]string
 	cookies                    map[string]string
 	claims                     any
-	body                       []byte
+	body                       *content // nil for none
+}
+
+// A content is the body of a request.
+type content struct {
+	media string // its type; "" for none
+	text  string
 }
 
 // request reads a request; nil if it is absent.
@@ -53,9 +60,7 @@ func (r *reader) request(n strict.Node, field string) *template {
 			r.Fail(v, field+".claims", "", "want claims or the header Authorization, not both: claims become its token")
 		}
 	}
-	if v := m.Values["json"]; v.There() {
-		t.body, _ = json.Marshal(r.json(v, field+".json", 0))
-	}
+	t.body = r.content(m, field)
 	if t.client != "" {
 		if a, err := netip.ParseAddr(t.client); err != nil || a.Zone() != "" {
 			r.Fail(m.Values["client"], field+".client", strict.Quoted(t.client), "want an address such as 203.0.113.7 or 2001:db8::1")
@@ -63,6 +68,35 @@ func (r *reader) request(n strict.Node, field string) *template {
 		}
 	}
 	return t
+}
+
+// content reads the body of a request; nil if it is absent.
+func (r *reader) content(m strict.Mapping, field string) *content {
+	var c *content
+	for _, name := range []string{"form", "json", "body"} {
+		v := m.Values[name]
+		if !v.There() {
+			continue
+		}
+		at := strict.Join(field, name)
+		if c != nil {
+			r.Fail(v, at, "", "want one of form, json and body")
+		}
+		switch name {
+		case "form":
+			values := url.Values{}
+			for name, value := range r.texts(v, at) {
+				values.Set(name, value)
+			}
+			c = &content{"application/x-www-form-urlencoded", values.Encode()}
+		case "json":
+			text, _ := json.Marshal(r.json(v, at, 0)) // maps, lists and scalars always marshal
+			c = &content{"application/json", string(text)}
+		default:
+			c = &content{"", r.scalar(v, at, "want a text")}
+		}
+	}
+	return c
 }
 
 func canonical(headers map[string]string) map[string]string {
@@ -94,9 +128,7 @@ func (t *template) with(more *template) *template {
 		if one.headers["Authorization"] != "" {
 			all.claims = nil
 		}
-		if one.body != nil {
-			all.body = one.body
-		}
+		all.body = cmp.Or(one.body, all.body)
 	}
 	return &all
 }
@@ -133,10 +165,13 @@ func (r *reader) parse(n strict.Node, field string, t *template) *http.Request {
 	for _, name := range slices.Sorted(maps.Keys(t.cookies)) {
 		made.AddCookie(&http.Cookie{Name: name, Value: t.cookies[name]})
 	}
-	if t.body != nil {
-		made.ContentLength = int64(len(t.body))
-		made.Header.Set("Content-Length", strconv.Itoa(len(t.body)))
-		made.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(t.body)), nil }
+	if c := t.body; c != nil {
+		made.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(c.text)), nil }
+		made.ContentLength = int64(len(c.text))
+		made.Header.Set("Content-Length", strconv.Itoa(len(c.text)))
+		if c.media != "" && made.Header.Get("Content-Type") == "" {
+			made.Header.Set("Content-Type", c.media)
+		}
 	}
 	if t.claims != nil {
 		made.Header.Set("Authorization", "Bearer "+token(t.claims))

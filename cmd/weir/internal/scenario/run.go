@@ -136,7 +136,7 @@ func (s *simulation) adopt(f *weirfile.File) error {
 	}
 	set := f.Policies.WithPrevious(s.policies)
 	m, err := httplimit.New(s.store, set, httplimit.Config{
-		Client: f.Gateway.Client, Fields: f.Gateway.Fields, Options: enforce.Options{Local: local},
+		Client: f.Gateway.Client, Fields: f.Gateway.Fields, Body: f.Gateway.KeyBody, Options: enforce.Options{Local: local},
 		Observe: func(r *http.Request, e enforce.Event) {
 			x := r.Context().Value(exchangeKey{}).(*exchange)
 			x.events = append(x.events, e)

@@ -1,4 +1,4 @@
-package httplimit
+package bodycost
 
 import (
 	"net/http"
@@ -16,17 +16,17 @@ func FuzzBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, piece int) {
 		for _, kind := range []string{"application/json", "text/event-stream"} {
 			h := http.Header{"Content-Type": {kind}}
-			whole, cut := []member{{path: "usage.n"}}, []member{{path: "usage.n"}}
-			b := newBody(h, whole, nil)
-			b.write([]byte(text))
-			b.end()
-			b = newBody(h, cut, nil)
+			whole, cut := []Member{{Path: "usage.n"}}, []Member{{Path: "usage.n"}}
+			b := NewBody(h, whole, nil)
+			b.Write([]byte(text))
+			b.End()
+			b = NewBody(h, cut, nil)
 			for rest := text; len(rest) > 0; {
 				n := min(max(1, piece), len(rest))
-				b.write([]byte(rest[:n]))
+				b.Write([]byte(rest[:n]))
 				rest = rest[n:]
 			}
-			b.end()
+			b.End()
 			if m := whole[0]; cut[0] != m || m.n < 0 || m.n > maxCost || !m.found && m.n != 0 {
 				t.Errorf("%s %q has %+v at once and %+v in pieces of %d", kind, text, m, cut[0], piece)
 			}

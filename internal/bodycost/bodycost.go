@@ -1,4 +1,5 @@
-package httplimit
+// Package bodycost reads the cost of a request from its response.
+package bodycost
 
 import (
 	"bytes"
@@ -32,8 +33,8 @@ func parseCost(text string) (n int64, err error) {
 	return int64(u), nil
 }
 
-// headerCost parses the number in the last line of a header or trailer.
-func headerCost(h http.Header, name string) (n int64, err error) {
+// FromHeader parses the number in the last line of a header or trailer.
+func FromHeader(h http.Header, name string) (n int64, err error) {
 	lines := h[http.TrailerPrefix+http.CanonicalHeaderKey(name)]
 	if len(lines) == 0 {
 		lines = h.Values(name)
@@ -41,21 +42,21 @@ func headerCost(h http.Header, name string) (n int64, err error) {
 	if len(lines) == 0 {
 		return 0, fmt.Errorf("%w: no header %s", budget.ErrNoUsage, name)
 	}
-	return parseCost(trim(lines[len(lines)-1]))
+	return parseCost(strings.Trim(lines[len(lines)-1], " \t"))
 }
 
-// A member is a number in a JSON text; its path is member names joined by dots. The number may be
+// A Member is a number in a JSON text; its Path is member names joined by dots. The number may be
 // a string of digits.
-type member struct {
-	path  string
+type Member struct {
+	Path  string
 	n     int64
 	found bool
 	bad   bool // its last value is no number
 }
 
 // read finds m in text, which is one JSON value. The last of several members of one name counts.
-func (m *member) read(text []byte) {
-	for name := range strings.SplitSeq(m.path, ".") {
+func (m *Member) read(text []byte) {
+	for name := range strings.SplitSeq(m.Path, ".") {
 		var object map[string]json.RawMessage
 		if json.Unmarshal(text, &object) != nil {
 			return
@@ -74,10 +75,10 @@ func (m *member) read(text []byte) {
 	}
 }
 
-// sum returns the sum of members. The error is the reason why one is missing.
-func sum(members []member, paths []string) (n int64, err error) {
+// Sum returns the sum of members. The error is the reason why one is missing.
+func Sum(members []Member, paths []string) (n int64, err error) {
 	for _, path := range paths {
-		i := slices.IndexFunc(members, func(m member) bool { return m.path == path })
+		i := slices.IndexFunc(members, func(m Member) bool { return m.Path == path })
 		switch {
 		case i >= 0 && members[i].found:
 			n = min(n+members[i].n, maxCost)
@@ -90,10 +91,10 @@ func sum(members []member, paths []string) (n int64, err error) {
 	return n, err
 }
 
-// A body parses a response while it is written: JSON, or a stream of events in which each data
+// A Body parses a response while it is written: JSON, or a stream of events in which each data
 // line is a JSON text and the last number counts. It keeps at most maxBody bytes.
-type body struct {
-	members []member
+type Body struct {
+	members []Member
 	stream  bool
 	text    []byte // what filter keeps of the body, or of the current line
 	long    bool   // text was longer than maxBody, and is empty
@@ -101,25 +102,26 @@ type body struct {
 	decoded *decoded.Writer
 }
 
-// newBody returns nil for a response that cannot be parsed.
-func newBody(h http.Header, members []member, more budget.Decoders) *body {
+// NewBody returns nil for a response that cannot be parsed.
+func NewBody(h http.Header, members []Member, more budget.Decoders) *Body {
 	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	stream := media == "text/event-stream"
 	readable := stream || media == "application/json" || strings.HasSuffix(media, "+json")
 	if err != nil || !readable {
 		return nil
 	}
-	b := &body{members: members, stream: stream}
+	b := &Body{members: members, stream: stream}
 	if b.decoded, err = decoded.New(h.Get("Content-Encoding"), more, b.parse); err != nil {
 		return nil
 	}
 	return b
 }
 
-func (b *body) write(p []byte) { _, _ = b.decoded.Write(p) }
+// Write reads the next bytes of the body.
+func (b *Body) Write(p []byte) { _, _ = b.decoded.Write(p) }
 
 // parse reads the next decoded bytes.
-func (b *body) parse(p []byte) {
+func (b *Body) parse(p []byte) {
 	for b.stream {
 		i := bytes.IndexAny(p, "\r\n")
 		if i < 0 {
@@ -132,7 +134,7 @@ func (b *body) parse(p []byte) {
 	b.keep(p)
 }
 
-func (b *body) keep(p []byte) {
+func (b *Body) keep(p []byte) {
 	if b.long {
 		return
 	}
@@ -141,14 +143,14 @@ func (b *body) keep(p []byte) {
 	}
 }
 
-// end ends the body.
-func (b *body) end() {
+// End ends the body.
+func (b *Body) End() {
 	_ = b.decoded.Close() // the text that was decoded counts
 	b.endText()
 }
 
 // endText parses the complete text.
-func (b *body) endText() {
+func (b *Body) endText() {
 	text, ok := b.text, !b.long
 	if b.stream {
 		text, ok = bytes.CutPrefix(text, []byte("data:"))
