@@ -23,6 +23,10 @@ type Decision struct {
 	// OK reports whether the request is admitted; after a Peek, whether it would be.
 	OK bool
 
+	// Borrowed reports whether the tokens of an admitted request are lent to its tenant, and not
+	// its own. Only a TenantBucket sets it.
+	Borrowed bool
+
 	// Limit is the limit that decided. If several limits decided together, it is the
 	// one with the longest RetryAfter or, if all admit, the one with the smallest share
 	// of its capacity remaining.
@@ -69,17 +73,18 @@ func (d Decision) Capacity() int64 { return d.Limit.Capacity() }
 
 // Combine returns the decision that counts among d and others, which were made
 // together. It is the denial with the longest RetryAfter. If all admit, it is the one with
-// the smallest share of its capacity remaining, and its Delay is the longest of all.
+// the smallest share of its capacity remaining. Its Delay is then the longest of all, and it is
+// Borrowed if one is.
 func (d Decision) Combine(others ...Decision) Decision {
-	delay := d.Delay
+	delay, borrowed := d.Delay, d.Borrowed
 	for _, o := range others {
-		delay = max(delay, o.Delay)
+		delay, borrowed = max(delay, o.Delay), borrowed || o.Borrowed
 		if o.stricter(d) {
 			d = o
 		}
 	}
 	if d.OK {
-		d.Delay = delay
+		d.Delay, d.Borrowed = delay, borrowed
 	}
 	return d
 }

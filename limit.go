@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +23,7 @@ type spec struct {
 	State   string // names the state that a key has under the limit
 	StateID uint64 // hash of State
 	Named   bool   // State is a name: the limit of a state may change
+	Scope   string // begins the ids of reservations, if limits share a state but not ids
 
 	named atomic.Pointer[spec] // the limit that Named made last
 
@@ -30,6 +32,7 @@ type spec struct {
 	count     int64
 	period    time.Duration
 	text      string
+	tail      string // of text, which the limits of tenants have in common
 }
 
 // NewLimit makes a limit from its description. An error wraps ErrInvalid and names
@@ -42,11 +45,19 @@ func NewLimit(c LimitConfig) (Limit, error) {
 	if err != nil {
 		return Limit{}, err
 	}
+	return s.limit(), nil
+}
+
+// limit completes s.
+func (s *spec) limit() Limit {
 	if s.State == "" {
 		s.State = s.text
 	}
-	s.ID, s.StateID = fingerprint(s.text), fingerprint(s.State)
-	return Limit{s}, nil
+	if s.ID == 0 {
+		s.ID = fingerprint(s.text)
+	}
+	s.StateID = fingerprint(s.State)
+	return Limit{s}
 }
 
 func fingerprint(text string) uint64 {
@@ -135,7 +146,16 @@ func (l Limit) Capacity() int64 {
 }
 
 // String returns the limit in the grammar of ParseLimit, in one canonical form.
-func (l Limit) String() string { return l.Spec().text }
+func (l Limit) String() string { return l.Spec().text + l.Spec().tail }
+
+// Brief returns String without the list of all tenants, for logs and answers. ParseLimit reads
+// it unless the algorithm is tenant_bucket.
+func (l Limit) Brief() string {
+	if l.Spec().tail == "" {
+		return l.Spec().text
+	}
+	return strings.TrimSuffix(l.Spec().text, tenantsWord)
+}
 
 // Decision returns the decision of a store for the result r of the rule at the
 // instant now, in µs.
@@ -147,7 +167,7 @@ func (s *spec) Decision(r algo.Result, now int64) (d Decision) {
 // Fill writes what Decision returns into d: copying a Decision costs the memory
 // store more than some decisions take.
 func (s *spec) Fill(d *Decision, r *algo.Result, now int64) {
-	d.OK, d.Limit, d.Granted = r.OK, Limit{s}, r.Granted
+	d.OK, d.Borrowed, d.Limit, d.Granted = r.OK, r.Place != algo.Own, Limit{s}, r.Granted
 	d.Remaining, d.Debt = max(0, r.Balance), max(0, -r.Balance)
 	d.RetryAfter, d.ResetAfter, d.Delay = span(r.Retry), span(r.Reset), span(r.Delay)
 	d.At, d.Degraded = time.UnixMicro(now), ""

@@ -31,7 +31,7 @@ import (
 //	100/m sliding_log
 //	20 concurrency lease 30s              20 at a time
 //	20 concurrency shared                 one state with others, of any count and lease
-//	100/s tenant_bucket burst 100 tenant a tenants a:3:50,b:1:20
+//	100/s tenant_bucket burst 140 weighted tenant a tenants a:3:50,b:1:20
 //	                                      that of a, with NAME:WEIGHT:BURST of all tenants
 //
 // A period is a Go duration or a unit: us, ms, s, m, h, d, w, sec, min, hr, second, minute,
@@ -299,7 +299,7 @@ func (c *parsed) config() (LimitConfig, error) {
 	case slidingLog:
 		return SlidingLog{Count: c.count, Period: c.period}, nil
 	case tenantBucket:
-		return TenantBucket{Count: c.count, Period: c.period, Burst: c.burst, Tenants: c.tenants, Tenant: c.tenant}, nil
+		return TenantBucket{Count: c.count, Period: c.period, Burst: c.burst, Weighted: c.weighted, Tenants: c.tenants, Tenant: c.tenant}, nil
 	case concurrency:
 		return Concurrency{Count: c.count, Lease: c.period, Shared: c.shared}, nil
 	}
@@ -341,7 +341,7 @@ func (c *parsed) options() []parsedOption {
 		{"calendar", c.calendar != "" || c.zone != nil, fixedWindow},
 		{"day", c.day != 0, fixedWindow},
 		{"segments", c.segments != 0, slidingWindow},
-		{"weighted", c.weighted, slidingWindow},
+		{"weighted", c.weighted, slidingWindow + " " + tenantBucket},
 		{"tenant", c.tenant != "", tenantBucket},
 		{"tenants", c.tenants != nil, tenantBucket},
 	}

@@ -59,6 +59,8 @@ type Request struct {
 	ID  string        // Reserve, Commit, Cancel: the reservation
 	TTL time.Duration // Reserve: its life, from 1 µs to 30 days
 
+	Borrowed bool // Return: the Decision of the charge was Borrowed, so the tokens are no tenant's own
+
 	At time.Time // Return: the instant of the charge to give back; zero for the newest
 
 	// From are former limits of this key, newest first. If the key has no state under
@@ -108,8 +110,6 @@ func (r *Request) Validate() error {
 		return fmt.Errorf("weir: verb: %w: want a constant of type Verb, got %d", ErrInvalid, r.Verb)
 	case r.Carry > CarryReset:
 		return fmt.Errorf("weir: carry: %w: want a constant of type Carry, got %d", ErrInvalid, r.Carry)
-	case r.Verb >= Reserve && r.Limit.Algorithm() == tenantBucket:
-		return fmt.Errorf("weir: verb: %w: want a limit other than tenant_bucket, which has no reservations, got %s", ErrInvalid, r.Verb)
 	case r.Verb >= Reserve:
 		return r.validateReservation()
 	}

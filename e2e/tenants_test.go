@@ -18,20 +18,17 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
-// someTenants returns the limits of random tenants of one parent.
-func someTenants(t *testing.T, r *rand.Rand) (limits []weir.Limit) {
+// someTenants returns the limits of random tenants of one parent, with equal chances of both
+// ways to divide surplus.
+func someTenants(t *testing.T, r *rand.Rand) []weir.Limit {
 	t.Helper()
-	c := weir.TenantBucket{Count: 1000, Period: time.Second, Burst: 200}
+	c := weir.TenantBucket{Count: 1000, Period: time.Second, Burst: 200, Weighted: r.IntN(2) == 0}
 	for i := range 4 + r.IntN(7) {
-		c.Tenants = append(c.Tenants, weir.Tenant{Name: fmt.Sprint("t", i), Weight: 1 + r.Int64N(5), Burst: 3 + r.Int64N(10)})
+		c.Tenants = append(c.Tenants, weir.Tenant{Name: fmt.Sprint("t", i), Weight: 1 + r.Int64N(5), Burst: 3 + r.Int64N(7)})
 	}
-	for _, tenant := range c.Tenants {
-		c.Tenant = tenant.Name
-		l, err := weir.NewLimit(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		limits = append(limits, l)
+	limits, err := c.Limits()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return limits
 }

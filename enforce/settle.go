@@ -87,7 +87,7 @@ func (e *Enforcer) giveBack(p *Admission, charges []policy.Charge) {
 				continue
 			case r.Verb == weir.Charge: // denied and charged
 			case r.Verb == weir.Take && !denied:
-				r.N, r.At = p.ds[j].Granted, p.ds[j].At
+				r.N, r.At, r.Borrowed = p.ds[j].Granted, p.ds[j].At, p.ds[j].Borrowed
 			default:
 				continue
 			}

@@ -95,6 +95,9 @@ func share(l weir.Limit, nodes int64) weir.Limit {
 			t.Burst = max(1, t.Burst/nodes)
 			bursts += t.Burst
 		}
+		if c.Weighted {
+			bursts *= 2 // and credits
+		}
 		c.Burst = max(c.Burst/nodes, bursts)
 		config = c
 	case weir.Concurrency:

@@ -14,15 +14,20 @@ import (
 func (sh *shard) open(state uint64) iter.Seq[algo.Due] {
 	return func(yield func(algo.Due) bool) {
 		for h := range sh.reservations.Open(state) {
-			if !yield(due(h)) {
+			if !yield(sh.due(h)) {
 				return
 			}
 		}
 	}
 }
 
-func due(h *reservation.Record) algo.Due {
-	return algo.Due{Deadline: h.Deadline, At: h.At, N: h.N}
+// due returns an open reservation that the shard has.
+func (sh *shard) due(h *reservation.Record) algo.Due {
+	return due(h, sh.wide.limits.list[h.Limit].limit)
+}
+
+func due(h *reservation.Record, limit weir.Limit) algo.Due {
+	return algo.Due{Deadline: h.Deadline, At: h.At, N: h.N, Place: algo.Place(h.Place), Rule: limit.Spec().Rule}
 }
 
 // openAfter returns the open reservations of c as the pending writes of t leave them.
@@ -40,14 +45,14 @@ func openAfter(t *txn, c *cell) iter.Seq[algo.Due] {
 		default:
 			known[n.Name] = true
 			if !n.Settled {
-				all = append(all, due(&n.Record))
+				all = append(all, due(&n.Record, n.limit))
 			}
 		}
 	}
 	if !wiped {
 		for h := range c.sh.reservations.Open(c.hash) {
 			if !known[h.Name] {
-				all = append(all, due(h))
+				all = append(all, c.sh.due(h))
 			}
 		}
 	}

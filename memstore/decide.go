@@ -122,7 +122,7 @@ func (t *txn) answer(c *cell, r *weir.Request) error {
 	case weir.Cancel:
 		return t.settle(c, r, 0)
 	default:
-		a := algo.Ask{Op: algo.Op(r.Verb), N: r.N, At: at(r)}
+		a := algo.Ask{Op: algo.Op(r.Verb), Place: place(r), N: r.N, At: at(r)}
 		t.do(c, &a)
 	}
 	return nil
@@ -134,6 +134,14 @@ func at(r *weir.Request) int64 {
 		return 0
 	}
 	return max(1, r.At.UnixMicro())
+}
+
+// place returns the place of the tokens that a request gives back.
+func place(r *weir.Request) algo.Place {
+	if r.Borrowed {
+		return algo.Surplus
+	}
+	return algo.Own
 }
 
 // do applies the rule to the copy of c, and sets t.res to its result.
@@ -148,7 +156,7 @@ func (t *txn) do(c *cell, a *algo.Ask) {
 
 // reserve takes tokens under an id. A second request with the id changes nothing.
 func (t *txn) reserve(c *cell, r *weir.Request) {
-	id := reservation.Name{State: c.hash, ID: t.s.hash.reservation(r.ID)}
+	id := reservation.Name{State: c.hash, ID: t.s.hash.reservation(r)}
 	ttl := (r.TTL + time.Microsecond - 1).Microseconds()
 	if r.Limit.IsConcurrency() {
 		t.do(c, &algo.Ask{Op: algo.Take, N: r.N, ID: id.ID, TTL: ttl})
@@ -161,7 +169,7 @@ func (t *txn) reserve(c *cell, r *weir.Request) {
 	}
 	t.do(c, &algo.Ask{Op: algo.Take, N: r.N})
 	if t.res.OK {
-		h := reservation.Record{Name: id, N: r.N, At: t.now, Deadline: t.now + ttl}
+		h := reservation.Record{Name: id, Place: uint8(t.res.Place), N: r.N, At: t.now, Deadline: t.now + ttl}
 		t.pending = append(t.pending, pendingWrite{kind: added, Record: h, limit: c.limit})
 	}
 }
@@ -169,7 +177,7 @@ func (t *txn) reserve(c *cell, r *weir.Request) {
 // settle settles a reservation at actual tokens, the first time. It grants what the
 // reservation was settled at.
 func (t *txn) settle(c *cell, r *weir.Request, actual int64) error {
-	id := reservation.Name{State: c.hash, ID: t.s.hash.reservation(r.ID)}
+	id := reservation.Name{State: c.hash, ID: t.s.hash.reservation(r)}
 	if c.limit.IsConcurrency() {
 		t.do(c, &algo.Ask{Op: algo.Return, ID: id.ID})
 		if t.res.Granted == 0 {
@@ -187,13 +195,13 @@ func (t *txn) settle(c *cell, r *weir.Request, actual int64) error {
 	case h.Settled:
 		actual = h.Actual
 	case actual < h.N && c.live(t.now): // a state as if never used has them already
-		a = algo.Ask{Op: algo.Return, N: h.N - actual, At: h.At}
+		a = algo.Ask{Op: algo.Return, Place: algo.Place(h.Place), N: h.N - actual, At: h.At}
 	case actual > h.N:
 		a = algo.Ask{Op: algo.Charge, N: actual - h.N}
 	}
 	t.do(c, &a)
 	c.changed = c.changed || c.migrated
-	t.res.Granted = actual
+	t.res.Granted, t.res.Place = actual, algo.Own
 	if !h.Settled {
 		h.Settled, h.Actual = true, actual
 		t.pending = append(t.pending, pendingWrite{kind: settled, Record: h, limit: c.limit})
@@ -258,14 +266,14 @@ func moveReservations(t *txn, from, c *cell) {
 		}
 	}
 	for _, h := range all {
-		h.State = c.hash
+		h.State, h.Place = c.hash, uint8(algo.Own)
 		t.pending = append(t.pending, pendingWrite{kind: added, Record: h, limit: c.limit})
 	}
 }
 
 // holder returns the cell that has the reservation or slot of r: c, or that of a former limit.
 func holder(t *txn, c *cell, r *weir.Request) *cell {
-	id := t.s.hash.reservation(r.ID)
+	id := t.s.hash.reservation(r)
 	holds := func(c *cell) bool {
 		if c.limit.IsConcurrency() {
 			_, res := c.rule.Do(slices.Clone(c.words), algo.Ask{Op: algo.Return, Now: t.now, ID: id})

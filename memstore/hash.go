@@ -39,9 +39,13 @@ func (h *hasher) sum(s string) uint64 {
 	return maphash.String(h.seed, s)
 }
 
-// reservation names a reservation of a state, by 64 bits beside the 64 of the state. It
+// reservation names the reservation of a request, by 64 bits beside the 64 of the state. It
 // is never 0.
-func (h *hasher) reservation(id string) uint64 {
+func (h *hasher) reservation(r *weir.Request) uint64 {
+	id := r.ID
+	if scope := r.Limit.Spec().Scope; scope != "" {
+		id = scope + id
+	}
 	if h.stable {
 		return max(1, siphash.Key{K0: ^h.key.K0, K1: bits.Reverse64(h.key.K1)}.Sum(id))
 	}

@@ -136,10 +136,11 @@ func (l *loader) wide() error {
 func (l *loader) reservation() error {
 	h := reservation.Record{Name: reservation.Name{State: l.Word(), ID: l.Word()}}
 	limit := l.limit()
-	h.Settled = l.Int() != 0
+	flags := l.Int()
+	h.Settled, h.Place = flags&1 != 0, uint8(flags>>1)
 	h.N, h.Actual, h.At, h.Deadline = l.Int(), l.Int(), l.Int(), l.Int()
 	sh := l.store.shard(h.State)
-	if l.Err != nil || h.State == 0 || h.ID == 0 || sh.reservations.Find(h.Name) != nil {
+	if l.Err != nil || h.State == 0 || h.ID == 0 || flags < 0 || h.Place > uint8(algo.Pool) || sh.reservations.Find(h.Name) != nil {
 		return l.damaged("reservation")
 	}
 	if err := l.acquire(1); err != nil {

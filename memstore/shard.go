@@ -69,8 +69,9 @@ func (sh *shard) pinFor(state uint64) uint64 {
 // as of its deadline, unless the state was as if never used then. So the result does not
 // depend on when this is done. It requires mu.
 func (s *Store) expireOne(sh *shard, h *reservation.Record) {
-	ask := algo.Ask{Op: algo.Return, Now: h.Deadline, N: h.N, At: h.At}
-	if b := narrow(sh.wide.limits.list[h.Limit].limit); b != nil {
+	ask := algo.Ask{Op: algo.Return, Place: algo.Place(h.Place), Now: h.Deadline, N: h.N, At: h.At}
+	charged := sh.wide.limits.list[h.Limit].limit
+	if b := narrow(charged); b != nil {
 		e := sh.narrow.Load().Find(h.State)
 		if e == nil || e.Word.Load() == dropped {
 			return
@@ -93,7 +94,7 @@ func (s *Store) expireOne(sh *shard, h *reservation.Record) {
 	if rule.Until(words) <= h.Deadline {
 		return
 	}
-	words, _ = rule.Do(words, ask)
+	words, _ = algo.Settling(rule, charged.Spec().Rule).Do(words, ask)
 	s.putWide(sh, e, words)
 }
 

@@ -200,9 +200,9 @@ func (e *encoder) reservation(h *reservation.Record, l weir.Limit) {
 	e.Word(h.State)
 	e.Word(h.ID)
 	e.Int(e.limits[limitText(l)])
-	flags := int64(0)
+	flags := int64(h.Place) << 1
 	if h.Settled {
-		flags = 1
+		flags |= 1
 	}
 	for _, i := range []int64{flags, h.N, h.Actual, h.At, h.Deadline} {
 		e.Int(i)

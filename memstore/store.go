@@ -140,7 +140,7 @@ func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now int64, d 
 	if s.closing.Load() {
 		return false
 	}
-	a := algo.Ask{Op: algo.Op(r.Verb), Now: s.beginAt(sh, now), N: r.N, At: at(r)}
+	a := algo.Ask{Op: algo.Op(r.Verb), Place: place(r), Now: s.beginAt(sh, now), N: r.N, At: at(r)}
 	e := sh.wide.Find(hash)
 	if e == nil || e.Word.Load() == dropped {
 		return false

@@ -13,19 +13,15 @@ import (
 )
 
 // tenantLimits returns the limits of n tenants with equal weights.
-func tenantLimits(t *testing.T, n int, burst, each int64) (limits []weir.Limit) {
+func tenantLimits(t testing.TB, n int, burst, each int64) []weir.Limit {
 	t.Helper()
 	c := weir.TenantBucket{Count: 1000, Period: time.Second, Burst: burst}
 	for i := range n {
 		c.Tenants = append(c.Tenants, weir.Tenant{Name: fmt.Sprint("t", i), Weight: 1, Burst: each})
 	}
-	for _, tenant := range c.Tenants {
-		c.Tenant = tenant.Name
-		l, err := weir.NewLimit(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		limits = append(limits, l)
+	limits, err := c.Limits()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return limits
 }
@@ -142,17 +138,43 @@ func TestTenantsSurvive(t *testing.T) {
 	}
 }
 
-// TestTenantsHaveNoReservations checks that requests for reservations are refused.
-func TestTenantsHaveNoReservations(t *testing.T) {
-	s, err := memstore.New(memstore.Config{})
-	if err != nil {
-		t.Fatal(err)
+// TestTenantsReserve checks that reservations take tokens as requests do, and return them to the
+// place that they are from. An id belongs to one tenant.
+func TestTenantsReserve(t *testing.T) {
+	file, now := filepath.Join(t.TempDir(), "state"), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+	open := func() *memstore.Store {
+		s, err := memstore.New(memstore.Config{Snapshot: file, Clock: func() int64 { return now }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
 	}
-	defer s.Close()
-	l := tenantLimits(t, 1, 100, 50)[0]
-	for _, verb := range []weir.Verb{weir.Reserve, weir.Commit, weir.Cancel} {
-		if _, err := s.Do(context.Background(), weir.Request{Verb: verb, Key: "k", Limit: l, N: 1, ID: "x", TTL: time.Second}); err == nil {
-			t.Errorf("%s: no error", verb)
+	s := open()
+	limit := func(name string) weir.Limit {
+		return weir.MustLimit("1/24h burst 100 tenant_bucket tenant " + name + " tenants a:1:10,b:1:10")
+	}
+	do := func(verb weir.Verb, tenant, id string, n, left int64) {
+		t.Helper()
+		r := weir.Request{Verb: verb, Key: "k", Limit: limit(tenant), N: n, ID: id, TTL: time.Minute}
+		if d, err := s.Do(context.Background(), r); err != nil || !d.OK || d.Remaining != left {
+			t.Fatalf("%s of %d by %s = %+v, %v, want %d left", verb, n, tenant, d, err, left)
 		}
 	}
+	do(weir.Reserve, "a", "1", 10, 80)
+	do(weir.Reserve, "a", "2", 70, 10)
+	do(weir.Reserve, "b", "1", 5, 15)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open()
+	defer s.Close()
+	do(weir.Commit, "a", "1", 4, 16) // 6 of its own
+	do(weir.Peek, "b", "", 1, 15)
+	do(weir.Commit, "a", "2", 40, 46) // 30 of the pool
+	do(weir.Peek, "b", "", 1, 45)
+	do(weir.Commit, "b", "1", 7, 43) // 2 more
+	do(weir.Reserve, "a", "3", 40, 6)
+	now += time.Minute.Microseconds()
+	do(weir.Peek, "a", "", 1, 46)
+	do(weir.Peek, "b", "", 1, 43)
 }

@@ -42,6 +42,9 @@ func (p *Policy) compile(f *faults) {
 		p.tenants = compileTenants(p, f)
 		return
 	}
+	if c.Weighted {
+		f.Add("surplus", "weighted", "want it only with tenants")
+	}
 	p.compileOverrides(f)
 }
 

@@ -96,12 +96,15 @@ type Config struct {
 	// match more than one key.
 	Overrides []Override
 
-	// Tenants, if there are any, divide the limit among the keys: at most 256. Limits is then one
+	// Tenants, if there are any, divide the limit among the keys: at most 1,000. Limits is then one
 	// smooth token bucket, the parent. Each tenant has a guaranteed minimum, and what it does not
 	// use is lent to the others (see weir.TenantBucket). A tenant with the key "*" is required: it
-	// is that of all keys without a tenant of their own. Overrides, Candidate, Zone, Settle, other
-	// values of Carry than CarryUsage and counts by response are not available with tenants.
+	// is that of all keys without a tenant of their own. Overrides, Candidate, Zone, a Meter and
+	// other values of Carry than CarryUsage are not available with tenants.
 	Tenants []Tenant
+
+	// Weighted lends by weight; otherwise first come, first served. It requires Tenants.
+	Weighted bool
 }
 
 // A FailMode selects the outcome of a request that the store did not decide. The zero value

@@ -10,7 +10,7 @@ import (
 )
 
 // maxTenants is the largest number of tenants of a policy.
-const maxTenants = 256
+const maxTenants = 1000
 
 // A Tenant gets a part of the limit of a policy. See Config.Tenants.
 type Tenant struct {
@@ -45,6 +45,11 @@ func compileTenants(p *Policy, f *faults) *tenants {
 	}
 	parent, ok := tenantParent(c.Limits, f)
 	checkWithTenants(c, f)
+	parent.Weighted = c.Weighted
+	most, of := parent.Burst, "the burst"
+	if parent.Weighted {
+		most, of = most/2, "half of the burst"
+	}
 	p.overrides = map[string]int{}
 	children, bursts := make([]weir.Tenant, len(all)), int64(0)
 	places := map[string]int{}
@@ -54,8 +59,8 @@ func compileTenants(p *Policy, f *faults) *tenants {
 			f.Add(field+".weight", fmt.Sprint(t.Weight), "want 1 to 1000000")
 			ok = false
 		}
-		if t.Burst < c.Cost || ok && t.Burst > parent.Burst-bursts {
-			f.Add(field+".burst", fmt.Sprint(t.Burst), "want at least %d, the cost of a request, and at most %d in all tenants, the burst of the limit", c.Cost, parent.Burst)
+		if t.Burst < c.Cost || ok && t.Burst > most-bursts {
+			f.Add(field+".burst", fmt.Sprint(t.Burst), "want at least %d, the cost of a request, and at most %d in all tenants, %s of the limit", c.Cost, most, of)
 			ok = false
 		}
 		bursts += t.Burst
@@ -75,19 +80,18 @@ func compileTenants(p *Policy, f *faults) *tenants {
 	if !ok {
 		return nil
 	}
+	parent.Tenants = children
+	limits, err := parent.Limits()
+	if err != nil {
+		_, want, _ := strings.Cut(err.Error(), weir.ErrInvalid.Error()+": ")
+		f.Add("tenants", count(len(all), "tenant"), "%s", want)
+		return nil
+	}
 	for i, t := range all {
-		parent.Tenants, parent.Tenant = children, children[i].Name
-		l, err := weir.NewLimit(parent)
-		if err != nil {
-			_, want, _ := strings.Cut(err.Error(), weir.ErrInvalid.Error()+": ")
-			f.Add("tenants", count(len(all), "tenant"), "%s", want)
-			return nil
-		}
-		limits := []weir.Limit{l}
+		made.limits = append(made.limits, limits[i:i+1:i+1])
 		if !t.Ceil.IsZero() {
-			limits = append(limits, t.Ceil.Named("ceil "+parent.Tenant))
+			made.limits[i] = append(made.limits[i], t.Ceil.Named("ceil "+children[i].Name))
 		}
-		made.limits = append(made.limits, limits)
 	}
 	return made
 }
@@ -118,9 +122,7 @@ func checkWithTenants(c *Config, f *faults) {
 	refuse(len(c.Candidate) > 0, "candidate", "want none")
 	refuse(c.Zone != "", "nginx.zone", "want none")
 	refuse(c.Carry != weir.CarryUsage, "carry", "want usage")
-	refuse(c.Count.seesResponses(), "count", "want admitted or all")
-	refuse(c.Settle.Header != "", "cost.header", "want none: a tenant has no reservations")
-	refuse(c.Settle.JSON != "" || c.Settle.Meter != nil, "cost.json", "want none: a tenant has no reservations")
+	refuse(c.Settle.Meter != nil, "budget", "want none: the limit of a budget has levels of its own")
 }
 
 // key adds the key of tenant i to those by which p finds it.

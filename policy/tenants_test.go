@@ -89,8 +89,12 @@ func TestTenantsRefuse(t *testing.T) {
 		{"overrides", func(c *policy.Config) { c.Overrides = []policy.Override{{Key: []string{"x"}, Limits: limits("1/s")}} }, "overrides"},
 		{"candidate", func(c *policy.Config) { c.Candidate = limits("1/s") }, "candidate"},
 		{"carry", func(c *policy.Config) { c.Carry = weir.CarryReset }, "carry"},
-		{"count", func(c *policy.Config) { c.Count = policy.CountFailures }, "count"},
-		{"settle", func(c *policy.Config) { c.Settle.Header = "X-Cost" }, "cost.header"},
+		{"count", func(c *policy.Config) { c.Count = policy.CountFailures }, ""},
+		{"settle", func(c *policy.Config) { c.Settle.Header = "X-Cost" }, ""},
+		{"by weight", func(c *policy.Config) { c.Weighted = true }, ""},
+		{"credits", func(c *policy.Config) { c.Weighted, c.Tenants[0].Burst = true, 41 }, "at most 50 in all tenants, half of the burst of the limit"},
+		{"by weight without tenants", func(c *policy.Config) { c.Weighted, c.Tenants = true, nil }, "surplus: weighted: want it only with tenants"},
+		{"too many", func(c *policy.Config) { c.Tenants = make([]policy.Tenant, 1001) }, "want at most 1000"},
 		{"by hand", func(c *policy.Config) {
 			c.Limits, c.Tenants = limits("10/s tenant_bucket tenant a tenants a:1:1"), nil
 		}, "and the field tenants"},

@@ -180,7 +180,7 @@ const endless = 50 * 365 * 24 * time.Hour
 // undo returns the request that undoes r, if there is one. It never returns more than r
 // charged.
 func undo(r *weir.Request, d *weir.Decision, code int64) (back weir.Request, ok bool) {
-	back = weir.Request{Verb: weir.Return, Key: r.Key, Limit: r.Limit, N: d.Granted, At: d.At, ID: r.ID}
+	back = weir.Request{Verb: weir.Return, Key: r.Key, Limit: r.Limit, N: d.Granted, At: d.At, Borrowed: d.Borrowed, ID: r.ID}
 	switch r.Verb {
 	case weir.Take, weir.TakeUpTo:
 		return back, d.Granted > 0

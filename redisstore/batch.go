@@ -26,6 +26,7 @@ type op struct {
 	ds       []weir.Decision
 	codes    []int64 // of the replies, for acrossSlots
 	reserves bool    // declare the keys of reservations
+	whole    bool    // send all params of rules
 	ok       bool    // all are OK
 	err      error
 
@@ -135,9 +136,12 @@ type batchCall struct {
 	eval bool // send the script itself
 }
 
-// errReserves marks an op that the script did not decide because the call has to declare
-// the keys of reservations. It does from then on.
-var errReserves = errors.New("the keys of reservations have to be declared")
+// errReserves and errParams mark an op that the script did not decide because the call has to
+// declare the keys of reservations, or have all params of rules. It does from then on.
+var (
+	errReserves = errors.New("the keys of reservations have to be declared")
+	errParams   = errors.New("the params of all tenants have to be sent")
+)
 
 // migration is the pause before a call is repeated whose keys Redis is moving from one node
 // to another.
@@ -280,7 +284,7 @@ func (s *Store) encode(ops []*op, clock int64) []*batchCall {
 				shared = to
 			}
 		}
-		to.ops = append(to.ops, o)
+		to.ops, to.whole = append(to.ops, o), to.whole || o.whole
 		to.add(&o.rs[0], k, name, o.reserves)
 		for i := 1; i < len(o.rs); i++ {
 			k := s.rules.of(o.rs[i].Limit)
@@ -313,8 +317,9 @@ func (c *batchCall) decode(reply Reply) (undeclared []*op) {
 		}
 		o.read(c.store, items[:len(o.rs)])
 		items = items[len(o.rs):]
-		if o.err == errReserves && !o.reserves {
-			o.err, o.reserves = nil, true
+		if o.err == errReserves && !o.reserves || o.err == errParams && !o.whole {
+			o.reserves, o.whole = o.reserves || o.err == errReserves, o.whole || o.err == errParams
+			o.err = nil
 			undeclared = append(undeclared, o)
 		}
 	}
@@ -336,6 +341,9 @@ func (o *op) read(s *Store, items []string) {
 		case a.code == codeReserves:
 			s.rules.of(o.rs[i].Limit).reserves.Store(true)
 			o.err = errReserves
+			continue
+		case a.code == codeParams:
+			o.err = errParams
 			continue
 		}
 		o.ds[i] = decision(&o.rs[i], a)

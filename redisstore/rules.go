@@ -19,6 +19,7 @@ type known struct {
 	packed string // params and refill time; not valid for a calendar
 	text   string // weir.Limit.State, encoded for names
 	stored string // the rule as it is stored with a named state, or empty
+	all    string // more params than packed, for a state of another version of the rule, or empty
 	rule   algo.Rule
 	slots  bool // a concurrency limit: its state contains the reservations
 	dated  bool // a calendar: the params depend on the time
@@ -35,12 +36,29 @@ const maxKnown = 4096
 type rules struct {
 	mu     sync.RWMutex
 	byText map[limitText]*known
+	lists  map[weir.Limit]*known // limits with a long text: tenants
 }
 
 // A limitText identifies a limit.
 type limitText struct{ text, state string }
 
 func (r *rules) of(l weir.Limit) *known {
+	if _, ok := l.Spec().Rule.(*algo.TenantBucket); ok {
+		r.mu.RLock()
+		k := r.lists[l]
+		r.mu.RUnlock()
+		if k != nil {
+			return k
+		}
+		k = newKnown(l)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.lists == nil || len(r.lists) >= maxKnown {
+			r.lists = map[weir.Limit]*known{}
+		}
+		r.lists[l] = k
+		return k
+	}
 	text := limitText{l.String(), l.Spec().State}
 	r.mu.RLock()
 	k := r.byText[text]
@@ -48,8 +66,19 @@ func (r *rules) of(l weir.Limit) *known {
 	if k != nil {
 		return k
 	}
+	k = newKnown(l)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byText == nil || len(r.byText) >= maxKnown {
+		r.byText = map[limitText]*known{}
+	}
+	r.byText[limitText{strings.Clone(text.text), strings.Clone(text.state)}] = k
+	return k
+}
+
+func newKnown(l weir.Limit) *known {
 	rule := l.Spec().Rule
-	k = &known{
+	k := &known{
 		name:  ruleName(rule),
 		text:  encode(l.Spec().State, false),
 		rule:  rule,
@@ -57,15 +86,12 @@ func (r *rules) of(l weir.Limit) *known {
 		dated: l.Period() == 0, // the windows of a calendar
 	}
 	k.packed = k.pack(1)
-	if l.Spec().Named {
+	if b, ok := rule.(*algo.TenantBucket); ok {
+		k.all = packed(b.AllParams(), rule)
+		k.stored = k.textOf(append(b.Params(1)[:5], 0, 1, 0, 0, algo.Refill(rule))) // of no child
+	} else if l.Spec().Named {
 		k.stored = k.storedText(l)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.byText == nil || len(r.byText) >= maxKnown {
-		r.byText = map[limitText]*known{}
-	}
-	r.byText[limitText{strings.Clone(text.text), strings.Clone(text.state)}] = k
 	return k
 }
 
@@ -97,24 +123,30 @@ func (k *known) storedText(l weir.Limit) string {
 	if k.dated {
 		params = []int64{params[0], params[1], algo.Refill(k.rule)}
 	}
+	text := k.textOf(params)
+	if k.dated {
+		text += " " + encode(l.String(), false)
+	}
+	return text
+}
+
+func (k *known) textOf(params []int64) string {
 	var b strings.Builder
 	b.WriteString(k.name)
 	for i, p := range params {
 		b.WriteByte(" ,"[min(i, 1)])
 		b.WriteString(strconv.FormatInt(p, 10))
 	}
-	if k.dated {
-		b.WriteByte(' ')
-		b.WriteString(encode(l.String(), false))
-	}
 	return b.String()
 }
 
-func (k *known) pack(now int64) string {
-	params := k.rule.Params(now)
+func (k *known) pack(now int64) string { return packed(k.rule.Params(now), k.rule) }
+
+// packed returns params and the refill time of a rule as bytes.
+func packed(params []int64, rule algo.Rule) string {
 	b := make([]byte, 0, 8*(len(params)+1))
 	for _, p := range params {
 		b = binary.LittleEndian.AppendUint64(b, uint64(p))
 	}
-	return string(binary.LittleEndian.AppendUint64(b, uint64(algo.Refill(k.rule))))
+	return string(binary.LittleEndian.AppendUint64(b, uint64(algo.Refill(rule))))
 }

@@ -28,6 +28,9 @@ const (
 	codeUnknown  = 2 // no such reservation
 	codeReserves = 3 // not decided: the call must declare the keys of reservations
 	codeAgain    = 4 // OK, and reserved before
+	codeParams   = 5 // not decided: the call must have all params of the rule
+	codeCredit   = 6 // OK, of a tenant's credit
+	codePool     = 7 // OK, of the tenants' pool
 )
 
 // answerSize is the size of a packed reply to one request: seven numbers.
@@ -53,9 +56,15 @@ func parseAnswer(text string) (answer, error) {
 		n[i] = int64(binary.LittleEndian.Uint64([]byte(text[8*i : 8*i+8])))
 	}
 	a := answer{code: n[0], now: n[6], result: algo.Result{
-		OK:      n[0] == codeOK || n[0] == codeAgain,
+		OK:      n[0] == codeOK || n[0] == codeAgain || n[0] >= codeCredit,
 		Granted: n[1], Balance: n[2], Retry: n[3], Reset: n[4], Delay: n[5],
 	}}
+	switch n[0] {
+	case codeCredit:
+		a.result.Place = algo.Credit
+	case codePool:
+		a.result.Place = algo.Pool
+	}
 	if a.result.Retry < 0 {
 		a.result.Retry = algo.Never
 	}
@@ -72,6 +81,7 @@ type call struct {
 	named []named
 	index map[string]int // of named, once they are many
 	rules []ruleAt
+	whole bool // all params of rules
 }
 
 // named has the index in KEYS of a state and of its keys of reservations, or 0.
@@ -151,7 +161,11 @@ func (c *call) rule(k *known) int {
 		}
 	}
 	at := c.arg(k.name)
-	c.arg(k.params(c.clock))
+	if c.whole && k.all != "" {
+		c.arg(k.all)
+	} else {
+		c.arg(k.params(c.clock))
+	}
 	if k.stored != "" {
 		c.arg(k.stored)
 		at = -at // the script finds the text of a named state by that
@@ -165,7 +179,7 @@ func (c *call) add(r *weir.Request, k *known, name string, reserves bool) {
 	reserves = reserves || k.reserves.Load() || r.Verb >= weir.Reset || len(r.From) > 0
 	key, reservations := c.key(name, reserves)
 	rule, more := c.rule(k), 0
-	if reservations != 0 || r.Verb == weir.Return && !r.At.IsZero() {
+	if reservations != 0 || r.Verb == weir.Return && (r.Borrowed || !r.At.IsZero()) {
 		more = c.more(r, k, reservations)
 	}
 	for _, v := range [...]int64{int64(key), int64(rule), int64(r.Verb), min(r.N, algo.MaxInstant), int64(more)} {
@@ -180,6 +194,10 @@ func (c *call) more(r *weir.Request, k *known, reservations int) int {
 		at = min(max(1, r.At.UnixMicro()), algo.MaxInstant)
 	}
 	switch r.Verb {
+	case weir.Return:
+		if r.Borrowed && k.all != "" {
+			id = int64(algo.Surplus)
+		}
 	case weir.Commit:
 		at, ttl = r.N&algo.MaxInstant, r.N>>53
 	case weir.Reserve:
@@ -189,7 +207,7 @@ func (c *call) more(r *weir.Request, k *known, reservations int) int {
 		if k.slots {
 			id = slotID(r.ID)
 		} else {
-			name = int64(c.arg(r.ID))
+			name = int64(c.arg(r.Limit.Spec().Scope + r.ID))
 		}
 	}
 	b := make([]byte, 0, 64)

@@ -189,7 +189,7 @@ func (p *Pacer) admit(ctx context.Context, c Call) *End {
 	case result.Paused:
 		return unsent("a pause that the server asked for", d.RetryAfter)
 	case !d.OK:
-		return unsent("the limit "+d.Limit.String(), d.RetryAfter)
+		return unsent("the limit "+d.Limit.Brief(), d.RetryAfter)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ const sceneSteps = 60
 
 // Differential sends the same random requests to a store and a Model in lock step. They
 // have limits of all algorithms at everyday and extreme rates, all verbs, batches,
-// reservations and carry-overs. Time advances to the microsecond at which a decision
+// reservations and carry-overs. A fifth of them are about tenants. Time advances to the microsecond at which a decision
 // changes, and to the one before.
 //
 // It fails the test at the first decision that differs. It prints the seed, both
@@ -53,7 +53,16 @@ const sceneSteps = 60
 func Differential(tb testing.TB, open Open, c DiffConfig) {
 	tb.Helper()
 	c.fill()
-	g := &generator{rand.New(rand.NewPCG(c.Seed, 0)), c.Limits}
+	c.compare(tb, open, &generator{Rand: rand.New(rand.NewPCG(c.Seed, 0)), keep: c.Limits})
+	if c.Decisions /= 4; !tb.Failed() && (c.Limits == nil || c.Limits(weir.TenantBucket{})) {
+		c.Spaced += "tenants"
+		c.compare(tb, open, &generator{Rand: rand.New(rand.NewPCG(c.Seed, 2)), keep: c.Limits, divides: true})
+	}
+}
+
+// compare compares c.Decisions decisions about the requests of g.
+func (c *DiffConfig) compare(tb testing.TB, open Open, g *generator) {
+	tb.Helper()
 	h := open.open(tb)
 	began, now, compared := time.Now(), int64(origin), 0
 	steps := make([]story.Step, sceneSteps)
@@ -130,7 +139,7 @@ func (p *pair) step(st *story.Step) (diff string) {
 		if got, want := story.AnswerOf(d, nil), story.AnswerOf(m, nil); got != want {
 			return fmt.Sprintf("%s\nstore: %s\nModel: %s", show(r), got.Text(r), want.Text(r))
 		}
-		if !d.At.Equal(m.At) || d.Limit != m.Limit && !d.Limit.Equal(m.Limit) || d.Degraded != m.Degraded {
+		if !d.At.Equal(m.At) || d.Limit != m.Limit && !d.Limit.Equal(m.Limit) || d.Degraded != m.Degraded || d.Borrowed != m.Borrowed {
 			return fmt.Sprintf("%s\nstore: %+v\nModel: %+v", show(r), d, m)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/algo"
 	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/storetest/internal/story"
 )
@@ -16,7 +17,8 @@ import (
 // A generator makes random limits, requests and steps of time from a seed.
 type generator struct {
 	*rand.Rand
-	keep func(weir.LimitConfig) bool // which limits; nil for all
+	keep    func(weir.LimitConfig) bool // which limits; nil for all
+	divides bool                        // each scene has tenants
 }
 
 // pick is one of a list.
@@ -122,10 +124,45 @@ func (g *generator) bucket(count int64, period time.Duration) weir.TokenBucket {
 	return c
 }
 
+// tenants are limits of tenants of a parent, and often of the parent after it has changed.
+func (g *generator) tenants() (limits []weir.Limit) {
+	for limits == nil {
+		c := weir.TenantBucket{Count: g.about(pick[int64](g, 10, 1000, 1<<40)), Period: pick(g, periods...)}
+		c.Burst, c.Weighted = g.about(pick[int64](g, 10, 100, 10_000, 1<<40)), g.IntN(2) == 0
+		most := c.Burst
+		if c.Weighted {
+			most /= 2
+		}
+		for i := range 1 + g.IntN(5) {
+			t := weir.Tenant{Name: fmt.Sprint("t", i), Weight: g.about(pick[int64](g, 1, 5, 1000)), Burst: g.about(max(1, most/pick[int64](g, 1, 2, 5)))}
+			most -= t.Burst
+			c.Tenants = append(c.Tenants, t)
+		}
+		all, err := c.Limits()
+		if err != nil || g.keep != nil && !g.keep(c) {
+			continue // too many units, or bursts
+		}
+		limits = append(limits, pick(g, all...), pick(g, all...))
+		if g.IntN(2) == 0 {
+			break
+		}
+		for i := range c.Tenants {
+			c.Tenants[i].Weight, c.Tenants[i].Burst = g.about(10), g.about(c.Tenants[i].Burst)
+		}
+		c.Tenants[g.IntN(len(c.Tenants))].Name = "new"
+		c.Weighted = c.Weighted && g.IntN(2) == 0
+		if all, err := c.Limits(); err == nil {
+			limits = append(limits, pick(g, all...))
+		}
+	}
+	return limits
+}
+
 // A scene is some keys under some limits, and the decisions about them.
 type scene struct {
 	*generator
 	limits  []weir.Limit
+	former  []weir.Limit // limits without the tenants of several parents, which share a state
 	keys    []string
 	now     int64
 	until   int64 // the clock goes no further
@@ -141,6 +178,9 @@ func (g *generator) newScene(n int, now int64) *scene {
 	var limits []weir.Limit
 	for range 1 + g.IntN(3) {
 		limits = append(limits, g.limit())
+	}
+	if g.divides {
+		return g.sceneOf(n, now, append(limits[1:], g.tenants()...))
 	}
 	if g.IntN(4) == 0 { // one state, whose limit changes
 		slots := limits[0].IsConcurrency()
@@ -166,9 +206,18 @@ func (g *generator) newScene(n int, now int64) *scene {
 }
 
 func (g *generator) sceneOf(n int, now int64, limits []weir.Limit) *scene {
-	s := &scene{generator: g, limits: limits, now: now}
+	s := &scene{generator: g, limits: limits, former: limits, now: now}
+	var first *algo.TenantBucket
 	for _, l := range limits {
 		s.slow = max(s.slow, l.Spec().Rule.Horizon())
+		if b, ok := l.Spec().Rule.(*algo.TenantBucket); ok && first == nil {
+			first = b
+		} else if ok && !algo.SameState(first, b) {
+			s.former = slices.DeleteFunc(slices.Clone(limits), func(l weir.Limit) bool {
+				_, ok := l.Spec().Rule.(*algo.TenantBucket)
+				return ok
+			})
+		}
 	}
 	for i := range 1 + g.IntN(2) {
 		s.keys = append(s.keys, fmt.Sprintf("k%d.%d", n, i))
@@ -251,6 +300,7 @@ func (s *scene) request() weir.Request {
 		if len(s.charged) > 0 && s.IntN(2) == 0 {
 			r.At = time.UnixMicro(pick(g, s.charged...))
 		}
+		r.Borrowed = g.divides && s.IntN(2) == 0
 	case v < 77:
 		r.Verb = weir.Reset
 	default:
@@ -262,7 +312,7 @@ func (s *scene) request() weir.Request {
 		}
 	}
 	if len(s.limits) > 1 && s.IntN(10) == 0 {
-		r.From = s.limits
+		r.From = s.former
 		r.Carry = weir.Carry(s.IntN(int(weir.CarryReset) + 1))
 	}
 	return r

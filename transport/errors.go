@@ -42,7 +42,7 @@ func (d *Denied) Error() string {
 	case d.Server:
 		reason = "the server asked for a pause"
 	case !d.Decision.Limit.IsZero():
-		reason = d.Decision.Limit.String()
+		reason = d.Decision.Limit.Brief()
 	}
 	switch after := d.Decision.RetryAfter; {
 	case after == weir.Never:

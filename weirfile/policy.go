@@ -36,6 +36,8 @@ func (r *policyReader) config(m mapping) policy.Config {
 	c.Carry = r.carry(m.at("carry"))
 	r.overrides(m.at("overrides"), &c)
 	r.tenants(m.at("tenants"), &c)
+	surplus, _ := r.word(m.at("surplus"))
+	c.Weighted = surplus == grammar.Weighted
 	r.nginx(m.at("nginx"), &c)
 	return c
 }

@@ -78,7 +78,7 @@ func TestTwinSlidingLog(t *testing.T) {
 
 // stored returns the command that reads the state at a key.
 func stored(r algo.Rule, key string) []any {
-	if r.Name() == "sliding_log" {
+	if r.Name() == "sliding_log" || r.Name() == "tenant_bucket" {
 		return []any{"ZRANGE", key, 0, -1, "WITHSCORES"}
 	}
 	return []any{"GET", key}

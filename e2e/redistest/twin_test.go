@@ -33,11 +33,12 @@ type twin struct {
 	rng  *rand.Rand
 
 	now   int64
-	words []int64  // the rule's state
-	last  int64    // the largest instant of a write; 0: no state
-	ahead int64    // the span by which the clock was set back; negative after a part of it
-	past  [6]int64 // some instants of earlier asks
-	ids   bool     // use named slots too
+	words []int64   // the rule's state
+	under algo.Rule // the rule that wrote it, of those that share it
+	last  int64     // the largest instant of a write; 0: no state
+	ahead int64     // the span by which the clock was set back; negative after a part of it
+	past  [6]int64  // some instants of earlier asks
+	ids   bool      // use named slots too
 }
 
 // runTwins compares the rules on one server.
@@ -81,6 +82,7 @@ type step struct {
 	words   []int64 // the state after it; nil: none
 	last    int64
 	ahead   int64
+	rule    algo.Rule // which wrote it
 }
 
 func (w *twin) run(n int) {
@@ -135,10 +137,17 @@ func (w *twin) next() step {
 	}
 	words, last := slices.Clone(w.words), w.last
 	now := w.now
+	asked := w.rule
+	if w.under != nil {
+		w.rule = w.under // until it is migrated
+	}
 	move := w.guard()
 	if move != 0 {
 		w.rule.Shift(words, move)
 		last -= move
+		if w.under != nil { // a Peek brings it forward
+			words, _ = w.rule.Do(words, algo.Ask{Op: algo.Peek, Now: max(now, last)})
+		}
 		// A state moved by the clock guard is written even after a denial.
 		if w.words, w.last = slices.Clone(words), max(now, last); w.rule.Until(words) <= w.last {
 			w.unused()
@@ -146,6 +155,11 @@ func (w *twin) next() step {
 	}
 	now = max(now, last)
 	a.Now = now
+	if w.rule = asked; w.bring(words, now, a) {
+		words = slices.Clone(w.words)
+	} else if w.under != nil && !algo.SameState(w.under, w.rule) {
+		words = algo.Migrate(w.under, words, w.rule, nil, now)
+	}
 	w.past[w.rng.IntN(len(w.past))] = now
 	// A limit with initial tokens records the first use of a key, whatever the decision.
 	primed := w.rule.Name() == "primed" && a.Op != algo.Peek && a.N > 0
@@ -165,7 +179,7 @@ func (w *twin) next() step {
 		r.Granted = 0 // a cancelled slot grants nothing
 	}
 	if changes := r.OK && a.Op != algo.Peek; !changes && !kept {
-		if !slices.Equal(trim(words), trim(before)) {
+		if !slices.Equal(trim(words), trim(before)) && w.under == nil {
 			w.t.Fatalf("%+v = %+v changed %v to %v", a, r, before, words)
 		}
 	} else if a.N == 0 && a.ID == 0 && !kept {
@@ -178,7 +192,7 @@ func (w *twin) next() step {
 	if until := w.rule.Until(words); max(0, until-now) != r.Reset {
 		w.t.Fatalf("%+v = %+v, but Until is %d", a, r, until-now)
 	}
-	return step{clock: w.now, ask: a, want: r, now: now, words: w.words, last: w.last, ahead: w.ahead}
+	return step{clock: w.now, ask: a, want: r, now: now, words: w.words, last: w.last, ahead: w.ahead, rule: w.under}
 }
 
 // guard returns by how much the clock guard of the script moves the state back, and records it.
@@ -291,15 +305,20 @@ func (w *twin) send(s step) {
 		verb = map[algo.Op]int64{algo.Take: 6, algo.Return: 8}[s.ask.Op]
 	}
 	args := []any{"EVALSHA", w.sha, 1, w.key, nil, ruleName(w.rule), pack(append(w.rule.Params(s.clock), algo.Refill(w.rule))...)}
+	rule := int64(2)
+	if b, ok := w.rule.(*algo.TenantBucket); ok {
+		args[6], rule = pack(append(b.AllParams(), algo.Refill(b))...), -2
+		args = append(args, parentText(b))
+	}
 	if s.ask.At != 0 || s.ask.ID != 0 || w.rng.IntN(2) == 0 { // both paths of the script
-		more = 4
+		more = int64(len(args) - 3)
 		rest, err := json.Marshal([]any{0, s.ask.At, s.ask.TTL, s.ask.ID, 0, 0, 0})
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		args = append(args, string(rest))
 	}
-	args[4] = pack(s.clock, 3_600_000, 0, 1, 2, verb, s.ask.N, more)
+	args[4] = pack(s.clock, 3_600_000, 0, 1, rule, verb, s.ask.N, more)
 	w.c.Send(args...)
 }
 
@@ -351,6 +370,9 @@ func (w *twin) check(i int, s step) {
 		want = fmt.Sprint([]int64{2, 0, 0, 0, 0, 0, s.now})
 	}
 	got := unpack(reply)
+	if s.want.Place != algo.Own {
+		want = fmt.Sprintf("[%d %s", 5+s.want.Place, strings.TrimPrefix(want, "[1 "))
+	}
 	if s.ask.ID != 0 && strings.HasPrefix(got, "[4 ") {
 		got = "[1 " + got[3:] // a slot that was held before, and still is
 	}
@@ -375,6 +397,9 @@ func (w *twin) check(i int, s step) {
 	}
 	if w.rule.Name() == "sliding_log" {
 		stored, wantStored = log(stored, s.last-w.rule.Horizon()), logWanted(s.words, s.last, s.last-w.rule.Horizon())
+	}
+	if b, ok := s.rule.(*algo.TenantBucket); ok {
+		stored, wantStored = members(stored), tenantWanted(b, s)
 	}
 	if got := fmt.Sprint(stored); got != wantStored {
 		w.t.Fatalf("step %d: %+v = %+v: the twin stores %s, the rule %s", i, s.ask, s.want, got, wantStored)

@@ -38,11 +38,22 @@ const (
 	Return
 )
 
+// A Place is where the tokens of a [TenantBucket] are. Other rules have only Own.
+type Place uint8
+
+const (
+	Own     Place = iota // the level of the child
+	Credit               // what is lent to the child, by weight
+	Pool                 // what is lent to any child
+	Surplus              // of a Return: Credit or Pool
+)
+
 // An Ask is one request to a state.
 type Ask struct {
-	Op  Op
-	Now int64 // the instant of the decision, µs
-	N   int64 // tokens, not negative
+	Op    Op
+	Place Place // Return: the place of the charge
+	Now   int64 // the instant of the decision, µs
+	N     int64 // tokens, not negative
 
 	// At is the instant of the charge that a Return gives back, so that a window that
 	// has passed is not credited. Zero means the newest charges. A log gives back what
@@ -61,6 +72,7 @@ type Ask struct {
 // A Result is the result of an Ask.
 type Result struct {
 	OK      bool
+	Place   Place // from which the tokens are; of a Peek, would be
 	Granted int64 // tokens consumed; 0 for Peek; of Return 0, but for Concurrency the slots freed
 	Balance int64 // tokens left after the decision, rounded down; negative in debt
 	Retry   int64 // µs until the request would be admitted; 0 when OK; or Never
@@ -95,9 +107,11 @@ type Rule interface {
 	Horizon() int64
 
 	// Do decides a and returns the state after it. It may write into s and return it, as
-	// append does. If the result is not OK the words of s are unchanged, with one
-	// exception: [Primed] records the first use of a key even then, and a store keeps
-	// that. A state that is empty, shorter than Words or all zeros was never used.
+	// append does. If the result is not OK the words of s are unchanged, with two
+	// exceptions. [Primed] records the first use of a key even then, and a store keeps
+	// that. [TenantBucket] brings s forward to a.Now, also for a Peek, which has no effect on
+	// results from then on. A state that is empty, shorter than Words or all zeros was never
+	// used.
 	Do(s []int64, a Ask) ([]int64, Result)
 
 	// Until returns the instant from which s is as if never used; 0 if it is so already.

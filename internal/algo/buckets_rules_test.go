@@ -13,11 +13,20 @@ const (
 var tenants = []algo.Tenant{{ID: 5, Weight: 3, Burst: 7}, {ID: 3, Weight: 1, Burst: 2}, {ID: 8, Weight: 2, Burst: 6}}
 
 var tenantLacks = map[string]string{
+	"TestDenialChangesNothing":          "a denial brings the levels forward to its instant: see TestTenantsDenialIsUnseen",
 	"TestRetryIsTight":                  "the pool may admit a request earlier",
 	"TestBalanceIsWhatFits":             "the balance is that of requests of one token: none mixes its own level and the pool",
 	"TestTakeSplits":                    "two requests may use two places",
 	"TestCarryBetweenRules":             "the balance has two places, and one request the capacity of one",
 	"TestReturnNeverLiftsAboveCapacity": "the balance has two places, and one request the capacity of one",
+}
+
+// tenant returns the rule of a child.
+func tenant(g *algo.Tenants, err error) func(child int) algo.Rule {
+	if err != nil {
+		panic(err)
+	}
+	return func(child int) algo.Rule { return g.Child(child) }
 }
 
 // bucketRules are the rules that refill.
@@ -36,9 +45,10 @@ var bucketRules = []namedRule{
 	{name: "leaky/none", rule: must(algo.NewLeakyBucket(7, second, 0, algo.Queueing{Queue: true})), grain: 1, span: second, most: 8},
 	{name: "leaky/queue", rule: must(algo.NewLeakyBucket(3, second, 9, algo.Queueing{Queue: true, Free: 2})), grain: 1, span: second, most: 13},
 
-	{name: "tenant/one", rule: must(algo.NewTenantBucket(10, second, 20, []algo.Tenant{{ID: 1, Weight: 1, Burst: 20}}, 0)), grain: 1, span: second, most: 30},
-	{name: "tenant/first", rule: must(algo.NewTenantBucket(10, second, 20, tenants, 0)), grain: 1, span: second, most: 30, lacks: tenantLacks},
-	{name: "tenant/last", rule: must(algo.NewTenantBucket(3, second, 40, tenants, 2)), grain: 1, span: second, most: 43, lacks: tenantLacks},
+	{name: "tenant/one", rule: tenant(algo.NewTenants(10, second, 20, []algo.Tenant{{ID: 1, Weight: 1, Burst: 20}}, false))(0), grain: 1, span: second, most: 30, lacks: tenantLacks},
+	{name: "tenant/first", rule: tenant(algo.NewTenants(10, second, 20, tenants, false))(0), grain: 1, span: second, most: 30, lacks: tenantLacks},
+	{name: "tenant/last", rule: tenant(algo.NewTenants(3, second, 40, tenants, false))(2), grain: 1, span: second, most: 43, lacks: tenantLacks},
+	{name: "tenant/weighted", rule: tenant(algo.NewTenants(10, second, 40, tenants, true))(0), grain: 1, span: second, most: 50, lacks: tenantLacks},
 
 	{name: "interval", rule: must(algo.NewIntervalBucket(10, second, 25, false)), grain: 1, span: second, most: 35},
 	{name: "interval/small burst", rule: must(algo.NewIntervalBucket(10, 100, 3, false)), grain: 1, span: 100, most: 6},

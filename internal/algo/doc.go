@@ -22,7 +22,7 @@
 //
 // # Guarantees
 //
-// A denied Take leaves the words of the state unchanged; only [Primed] keeps the first
+// A denied Take leaves the state as it is at that instant; only [Primed] keeps the first
 // use of a key. A Retry is exact: one microsecond earlier the same request would be
 // denied, and at it the request is admitted if no other request came first. Time that
 // goes back creates no tokens, except the millisecond that nginx gives, and so

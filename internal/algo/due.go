@@ -1,7 +1,12 @@
 package algo
 
-// A Due is an open reservation: N tokens, charged at At, that return at the instant Deadline.
-type Due struct{ Deadline, At, N int64 }
+// A Due is an open reservation: N tokens of a Place, charged at At under a Rule, that return at
+// the instant Deadline.
+type Due struct {
+	Deadline, At, N int64
+	Place           Place
+	Rule            Rule
+}
 
 const (
 	// maxRetryDues and maxResetDues bound the work for one decision: the reservations that a
@@ -35,7 +40,7 @@ func Await(rule Rule, s []int64, a Ask, r Result, dues func(yield func(Due) bool
 			s = append(buf[:0], s...)
 		}
 		if rule.Until(s) > d.Deadline {
-			s, _ = rule.Do(s, Ask{Op: Return, Now: d.Deadline, N: d.N, At: d.At})
+			s, _ = Settling(rule, d.Rule).Do(s, Ask{Op: Return, Place: d.Place, Now: d.Deadline, N: d.N, At: d.At})
 		}
 		r.Reset = max(d.Deadline, rule.Until(s)) - a.Now
 		if waits {

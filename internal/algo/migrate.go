@@ -87,7 +87,7 @@ func SameState(a, b Rule) bool {
 		return ok
 	case *TenantBucket:
 		y, ok := b.(*TenantBucket)
-		return ok && x.id == y.id && len(x.children) == len(y.children)
+		return ok && x.id == y.id
 	}
 	return false
 }
@@ -137,7 +137,7 @@ func migrated(from Rule, fs []int64, to Rule, ts []int64, now int64) ([]int64, b
 		}
 	case *TenantBucket:
 		if t, ok := to.(*TenantBucket); ok {
-			return append(ts[:0], t.adopt(fs)...), true
+			return append(ts[:0], f.migrate(fs, t.Tenants, now)...), true
 		}
 	}
 	return ts, false

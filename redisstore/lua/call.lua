@@ -33,6 +33,18 @@ end
 -- is denied.
 local before, expired
 
+-- keep makes a change that has no effect on decisions stay: in a batch that is denied, and if
+-- whole is set, also in one that charges nothing.
+local function keep(st, whole)
+  local _, _, _, _, reset = st.twin.decide(st.s, st.p, PEEK, st.now, 0, 0, 0, 0)
+  st.dirty, st.reset = true, reset
+  if expired then
+    local c = file('reservations').copy(st)
+    if whole then expired[st.key] = c end
+    if before then before[st.key] = c end
+  end
+end
+
 -- guard handles a clock that is behind the last write of a state, or was once. If it is
 -- behind by no more than its refill time, the state stays at its instant. If it is behind by
 -- more, the state moves back with the clock, and ahead becomes the span by which the clock
@@ -63,15 +75,7 @@ local function guard(st, refill, reservations)
   st.now = math.max(clock, st.last)
   local due = st.due and (move ~= 0 or st.due <= st.now)
   if due then file('reservations').expire(st, reservations, move) end
-  if move ~= 0 or due then
-    local _, _, _, _, reset = st.twin.decide(st.s, st.p, PEEK, st.now, 0, 0, 0, 0)
-    st.dirty, st.reset = true, reset
-    if expired then
-      local c = file('reservations').copy(st)
-      if due then expired[st.key] = c end
-      if before then before[st.key] = c end
-    end
-  end
+  if move ~= 0 or due then keep(st, due) end
 end
 
 local function rule_at(i)
@@ -131,12 +135,18 @@ local function read(key, r)
   return v, log
 end
 
+-- short reports whether a rule lacks the params that a migration to it needs.
+local function short(r) return r.twin.migrate and #r.p < 10 end
+
 -- open returns the state at KEYS[key] under the rule at ARGV[rule], at the instant of this
 -- call; or nil and an error.
 local function open(key, rule, reservations)
   local st, r = states[key], rule_at(rule)
   if st then
-    if r.text ~= st.text then migrate(st, r) end
+    if r.text ~= st.text then
+      if short(r) then return nil, 5 end
+      migrate(st, r)
+    end
     st.p = r.p -- limits that share a state may differ in their params
     return st
   end
@@ -183,7 +193,9 @@ local function open(key, rule, reservations)
     st.due, st.far = due, far
     file('reservations').use(st, reservations)
   end
+  if was ~= r and short(r) then return nil, 5 end
   if clock < last or due or ahead then guard(st, was.refill, reservations) end
+  if st.twin.advance and st.twin.advance(s, st.p, st.now) then keep(st, true) end
   if was ~= r then migrate(st, r) end
   states[key] = st
   return st
@@ -220,10 +232,10 @@ local function decide_one(key, rule, verb, n, more)
   local st, err = open(key, rule, x and x[1] or 0)
   if not st then return err, 0, 0, 0, 0, 0, clock end
   if verb >= RESET or x and x[8] then return file('reservations').answer(st, verb, n, x, open) end
-  local ok, granted, balance, retry, reset, delay, keep =
-    st.twin.decide(st.s, st.p, verb, st.now, n, x and x[2] or 0, 0, 0)
-  if keep or ok and n > 0 and verb ~= PEEK then st.dirty, st.reset = true, reset end
-  local code = ok and 1 or 0
+  local ok, granted, balance, retry, reset, delay, kept, place =
+    st.twin.decide(st.s, st.p, verb, st.now, n, x and x[2] or 0, x and x[4] or 0, 0)
+  if kept or ok and n > 0 and verb ~= PEEK then st.dirty, st.reset = true, reset end
+  local code = ok and (place and place > 0 and 5 + place or 1) or 0
   if st.due then retry, reset = file('reservations').await(st, st, code, verb == TAKE_UP_TO and 1 or n, retry, reset) end
   return code, granted, balance, retry, reset, delay, st.now
 end
@@ -300,7 +312,7 @@ local function run(now, extra, mode)
     local key, rule, verb, n, more = unpack('<i8i8i8i8i8', packed, i * 40 - 15)
     if mode == 0 and (more ~= 0 or rule < 0) then prepare(key, rule, verb, n, more) end
     local code, granted, balance, retry, reset, delay, at = answer(key, rule, verb, n, more)
-    if code ~= 1 and code ~= 4 then
+    if code ~= 1 and code ~= 4 and code ~= 6 and code ~= 7 then
       fits = false
       decided = decided and code == 0
     end

@@ -17,7 +17,8 @@
 -- returns   for each request "!" and its error, or seven numbers, packed likewise:
 --             code     0 denied, 1 OK, 2 no such reservation, 3 not decided: the
 --                      call must declare the keys of reservations, 4 OK, and
---                      reserved before
+--                      reserved before, 5 not decided: the call must have all params
+--                      (tenant_bucket.lua), 6 OK, of a credit, 7 OK, of the pool
 --             granted, balance, retry µs (-1 never), reset µs, delay µs, now µs
 --
 -- A state is the text [word,word,…,last] or, while the key has reservations,

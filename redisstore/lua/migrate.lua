@@ -125,9 +125,12 @@ function M.sliding_log(s, p, q, now)
   return s
 end
 
+function M.tenant_bucket(s, p, q, now) return use('tenant_bucket').migrate(s, p, q, now) end
+
 -- capacity returns the most tokens of a Take.
 local function capacity(rule)
   local name, p = rule.name, rule.p
+  if name == 'tenant_bucket' then return floor(math.max(p[8], p[5]) / p[2]) end
   if name == 'token_bucket' or name == 'leaky_bucket' or name == 'warmup_bucket' then return p[4] end
   if name == 'interval_bucket' then return p[3] end
   if name == 'limit_req' then return p[2] / 1000 end
@@ -156,7 +159,7 @@ end
 -- SAME has the params that rules with the same states have in common.
 local SAME = {
   token_bucket = { 1, 2, 3 }, interval_bucket = { 1, 2, 3, 4 }, warmup_bucket = { 1, 2, 3, 6 }, limit_req = { 1 },
-  fixed_window = { 2, 3 }, sliding_window = { 2, 4, 5 }, sliding_log = { 2 }, concurrency = {},
+  fixed_window = { 2, 3 }, sliding_window = { 2, 4, 5 }, sliding_log = { 2 }, concurrency = {}, tenant_bucket = { 1 },
 }
 
 -- same is SameState of algo.

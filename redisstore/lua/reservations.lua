@@ -5,21 +5,22 @@
 -- deadline is the score of its id in the sorted set at KEYS[h + 1], negative once it is
 -- settled. actual is the number of tokens at which it was settled, or -1; the bits from 2^53
 -- on are in high. A settled reservation is kept until its deadline, so that a repeated
--- request gets the same reply.
+-- request gets the same reply. One of a tenant_bucket is longer: where the tokens are from, the
+-- fingerprint of the parent, and the ID, rate, burst and weight of the child.
 --
 -- The rest of a request is a JSON array in ARGV: [reservations, at, ttl, id, name, carry,
 -- capacity, then four numbers for each older limit of the key]
 --   reservations  index in KEYS of its reservations, or 0
 --   at            Return: instant of the charge, µs; 0: the newest. Commit: actual
 --   ttl           Reserve: µs. Commit: high
---   id            number of a concurrency slot; 0: none
+--   id            number of a concurrency slot; 0: none. Return to a tenant: 3 if borrowed
 --   name          index in ARGV of the reservation's id; 0: none
 --   carry         weir.Carry
 --   capacity      of the rule
 --   key, rule, reservations, capacity of an older limit
 
 local call, format, floor = redis.call, string.format, math.floor
-local N, AT, DEADLINE, ACTUAL, HIGH = 1, 2, 3, 4, 5
+local N, AT, DEADLINE, ACTUAL, HIGH, PLACE = 1, 2, 3, 4, 5, 6
 local USAGE, PROPORTIONAL, AS_IS, ADDITIVE, AFRESH = 0, 1, 2, 3, 4
 
 local function rest(more) return cjson.decode(ARGV[more]) end
@@ -73,6 +74,21 @@ local function shift_back(st, back)
   return due
 end
 
+local function place(st, r) return st.twin.settling and r[PLACE] or 0 end
+
+-- give_back returns the tokens of a reservation at its deadline to the words s of st.
+local function give_back(st, s, r)
+  local p = st.twin.settling and st.twin.settling(st.p, r) or st.p
+  return st.twin.decide(s, p, RETURN, r[DEADLINE], r[N], r[AT], place(st, r), 0)
+end
+
+-- origin adds to a reservation r of a tenant where its tokens are from.
+local function origin(st, r, from)
+  local p = st.p
+  if st.twin.settling then r[6], r[7], r[8], r[9], r[10], r[11] = from, p[1], p[6], p[7], p[8], p[9] end
+  return r
+end
+
 -- expire returns the tokens of the reservations that expired, each at its deadline, so the
 -- result does not depend on when a request finds them; and deletes the reservations.
 local function expire(st, h, back)
@@ -97,7 +113,7 @@ local function expire(st, h, back)
     end
     if live and r and r[ACTUAL] < 0 then
       local _, _, _, _, reset = st.twin.decide(st.s, st.p, PEEK, r[DEADLINE], 0, 0, 0, 0)
-      if reset > 0 then st.twin.decide(st.s, st.p, RETURN, r[DEADLINE], r[N], r[AT], 0, 0) end
+      if reset > 0 then give_back(st, st.s, r) end
     end
     st.reservations[id] = false
   end
@@ -114,9 +130,9 @@ end
 
 -- change runs the twin and, if it is OK, marks the state as changed.
 local function change(st, op, n, at, id, ttl)
-  local ok, granted, balance, retry, reset, delay, keep = st.twin.decide(st.s, st.p, op, st.now, n, at, id, ttl)
+  local ok, granted, balance, retry, reset, delay, keep, place = st.twin.decide(st.s, st.p, op, st.now, n, at, id, ttl)
   if keep or ok and op ~= PEEK and (n > 0 or op > PEEK) then st.dirty, st.reset = true, reset end
-  return ok and 1 or 0, granted, balance, retry, reset, delay, st.now
+  return ok and (place and place > 0 and 5 + place or 1) or 0, granted, balance, retry, reset, delay, st.now
 end
 
 -- look returns the current balance, with the given number of granted tokens.
@@ -127,11 +143,11 @@ end
 
 local function unknown(st) return 2, 0, 0, 0, 0, 0, st.now end
 
--- give returns n tokens that were charged at an instant. A full state needs none.
-local function give(st, n, at)
+-- give returns n tokens of a reservation. A full state needs none.
+local function give(st, n, r)
   local _, _, _, _, reset = look(st, 0)
   if reset > 0 then
-    change(st, RETURN, n, at, 0, 0)
+    change(st, RETURN, n, r[AT], place(st, r), 0)
   else
     st.dirty, st.reset = true, 0
   end
@@ -144,7 +160,7 @@ local function reserve(st, n, ttl, id)
   local r = find(st, id)
   if r then return again(look(st, r[N])) end
   local code, granted, balance, retry, reset, delay, now = change(st, TAKE, n, 0, 0, 0)
-  if code == 1 then put(st, id, { n, now, now + ttl, -1, 0 }) end
+  if code > 0 then put(st, id, origin(st, { n, now, now + ttl, -1, 0 }, code > 1 and code - 5 or 0)) end
   return code, granted, balance, retry, reset, delay, now
 end
 
@@ -159,10 +175,10 @@ local function finish(st, n, actual, high, id)
   if not r then return unknown(st) end
   if r[ACTUAL] >= 0 then return settled(st, r) end
   local tokens = r[N]
-  r = { tokens, r[AT], r[DEADLINE], actual, high }
+  r = { tokens, r[AT], r[DEADLINE], actual, high, unpack(r, PLACE) }
   put(st, id, r)
   if n < tokens then
-    give(st, tokens - n, r[AT])
+    give(st, tokens - n, r)
   elseif n > tokens then
     change(st, CHARGE, n - tokens, 0, 0, 0)
   else
@@ -181,7 +197,7 @@ end
 
 -- apply decides a request after the carry-over.
 local function apply(st, verb, n, x)
-  if verb < RESET then return change(st, verb, n, x[2], 0, 0) end
+  if verb < RESET then return change(st, verb, n, x[2], x[4], 0) end
   if verb == RESET then
     clear(st, x[1])
     return look(st, 0)
@@ -203,7 +219,7 @@ local function apply(st, verb, n, x)
     local r = find(st, ARGV[x[5]])
     if not r or r[ACTUAL] >= 0 then return look(st, 0) end
     st.reservations[ARGV[x[5]]] = false
-    give(st, r[N], r[AT])
+    give(st, r[N], r)
     return look(st, 0)
   end
   if verb == RESERVE then return reserve(st, n, x[3], ARGV[x[5]]) end
@@ -278,6 +294,9 @@ local function carry(st, x, open)
     end
     for id, r in pairs(old.reservations) do
       if r then st.reservations[id] = r end
+    end
+    for _, r in pairs(st.reservations) do
+      if r then origin(st, r, 0) end
     end
     st.due, st.far = old.due, old.far
   end
@@ -365,7 +384,7 @@ local function await(st, from, code, want, retry, reset)
       end
     end
     local _, _, _, _, live = decide(s, p, PEEK, at, 0, 0, 0, 0)
-    if live > 0 then _, _, _, _, live = decide(s, p, RETURN, at, r[N], r[AT], 0, 0) end
+    if live > 0 then _, _, _, _, live = give_back(st, s, r) end
     reset = at + live - now
     if waits then
       local _, _, _, wait = decide(s, p, PEEK, at, want, 0, 0, 0)
@@ -410,7 +429,9 @@ local function write(st, ttl)
   local over = {}
   for id, r in pairs(st.reservations) do
     if r then
-      call('HSET', h, id, format('[%d,%d,%d,%d,%d]', r[N], r[AT], r[DEADLINE], r[ACTUAL], r[HIGH]))
+      local v = {}
+      for i = 1, #r do v[i] = micros(r[i]) end
+      call('HSET', h, id, '[' .. table.concat(v, ',') .. ']')
       call('ZADD', d, micros(r[ACTUAL] < 0 and r[DEADLINE] or -r[DEADLINE]), id)
     else
       over[#over + 1] = id

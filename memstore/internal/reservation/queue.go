@@ -13,6 +13,7 @@ import (
 type Record struct {
 	Name
 	Limit    uint32 // the number of its limit, chosen by the owner
+	Place    uint8  // of its tokens, chosen by the owner
 	Settled  bool
 	Void     bool // its state was deleted: it stays until its deadline, unused
 	N        int64

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"maps"
 	"math/big"
 	"slices"
 
@@ -26,7 +27,11 @@ func (m *Model) carry(e *entry, r weir.Request, now int64) (undo func()) {
 		before := e.state.Clone()
 		delete(m.keys, n)
 		if r.Carry != weir.CarryReset {
-			e.reservations = old.reservations
+			e.reservations = maps.Clone(old.reservations)
+			for id, h := range e.reservations {
+				h.place, h.limit = algo.Own, r.Limit
+				e.reservations[id] = h
+			}
 		}
 		undo := func() { m.keys[n], e.state, e.reservations = old, before, map[string]reservation{} }
 		if r.Carry == weir.CarryUsage {
@@ -49,14 +54,14 @@ func (m *Model) carry(e *entry, r weir.Request, now int64) (undo func()) {
 
 // holder returns the entry that has the reservation or slot of r: e, or that of a former limit.
 func (m *Model) holder(e *entry, r weir.Request, now int64) *entry {
-	if e.holds(r.ID, now) {
+	if e.holds(idOf(r), now) {
 		return e
 	}
 	for _, limit := range r.From {
 		if limit.IsConcurrency() != r.Limit.IsConcurrency() || limit.Spec().State == r.Limit.Spec().State || m.keys[name{r.Key, limit.Spec().State}] == nil {
 			continue
 		}
-		if old := m.entry(r.Key, limit, now); old.holds(r.ID, now) {
+		if old := m.entry(r.Key, limit, now); old.holds(idOf(r), now) {
 			return old
 		}
 	}

@@ -79,6 +79,11 @@ func intoInner(s State, before int64, to State, now int64) State {
 			t.inside = f.inside
 			return t
 		}
+	case *tenants:
+		if f, ok := s.(*tenants); ok {
+			f.into(t, now)
+			return t
+		}
 	}
 	if used := before - s.Do(algo.Ask{Op: algo.Peek, Now: now}).Balance; used > 0 {
 		to.Do(algo.Ask{Op: algo.Charge, Now: now, N: used})

@@ -188,7 +188,7 @@ func (e *entry) answer(r weir.Request, now int64) (algo.Result, error) {
 		if r.Verb == weir.Cancel {
 			n = 0
 		}
-		return e.settle(r.ID, n, now)
+		return e.settle(idOf(r), n, now)
 	case weir.Reset:
 		e.state, e.reservations = NewState(e.limit), map[string]reservation{}
 		ask.Op, ask.N = algo.Peek, 0
@@ -201,7 +201,9 @@ func (e *entry) answer(r weir.Request, now int64) (algo.Result, error) {
 	case weir.Charge:
 		ask.Op = algo.Charge
 	case weir.Return:
-		ask.Op = algo.Return
+		if ask.Op = algo.Return; r.Borrowed {
+			ask.Place = algo.Surplus
+		}
 		if !r.At.IsZero() {
 			ask.At = max(1, r.At.UnixMicro()) // 0 would be none
 		}
@@ -213,6 +215,7 @@ func (e *entry) answer(r weir.Request, now int64) (algo.Result, error) {
 func decision(l weir.Limit, r algo.Result, now int64) weir.Decision {
 	return weir.Decision{
 		OK:         r.OK,
+		Borrowed:   r.Place != algo.Own,
 		Limit:      l,
 		Granted:    r.Granted,
 		Remaining:  max(0, r.Balance),

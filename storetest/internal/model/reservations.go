@@ -16,6 +16,8 @@ type reservation struct {
 	n, at, deadline int64
 	settled         bool
 	actual          int64 // what it was settled at
+	place           algo.Place
+	limit           weir.Limit
 }
 
 // expire gives back the tokens of reservations whose deadline has passed, as of the
@@ -37,17 +39,37 @@ func (e *entry) expire(now int64) {
 	for _, d := range over {
 		delete(e.reservations, d.id)
 		if !d.settled && e.state.Until() > d.deadline { // a state as if never used has them already
-			e.state.Do(algo.Ask{Op: algo.Return, Now: d.deadline, N: d.n, At: d.at})
+			e.giveBack(d.reservation)
 		}
 	}
 }
+
+// giveBack returns the tokens of a reservation as of its deadline. Those of a tenant go to it,
+// unless its parent has changed.
+func (e *entry) giveBack(h reservation) {
+	ask := algo.Ask{Op: algo.Return, Place: h.place, Now: h.deadline, N: h.n, At: h.at}
+	if t, ok := e.state.(*tenants); ok {
+		child := t.child
+		defer func() { t.child = child }()
+		t.child = -1
+		if of, ok := NewState(h.limit).(*tenants); ok && of.sameParent(t) {
+			t.child = of.child
+		}
+	}
+	e.state.Do(ask)
+}
+
+// idOf returns the id of the reservation of r among those of its state.
+func idOf(r weir.Request) string { return r.Limit.Spec().Scope + r.ID }
 
 // await corrects the waits of a result for the reservations that return by themselves. On a
 // copy of e, it asks again at each deadline.
 func (e *entry) await(res *algo.Result, r weir.Request, now int64) {
 	var deadlines []int64
 	for _, h := range e.reservations {
-		deadlines = append(deadlines, h.deadline)
+		if !h.settled {
+			deadlines = append(deadlines, h.deadline)
+		}
 	}
 	slices.Sort(deadlines)
 	ask := algo.Ask{Op: algo.Peek, N: r.N}
@@ -74,14 +96,14 @@ func (e *entry) reserve(r weir.Request, now int64) algo.Result {
 	if slots, ok := e.state.(*slots); ok {
 		return slots.hold(r.ID, r.N, now, r.TTL.Microseconds())
 	}
-	if h, ok := e.reservations[r.ID]; ok {
+	if h, ok := e.reservations[idOf(r)]; ok {
 		res := e.peek(now)
 		res.Granted = h.n
 		return res
 	}
 	res := e.state.Do(algo.Ask{Op: algo.Take, Now: now, N: r.N})
 	if res.OK {
-		e.reservations[r.ID] = reservation{n: r.N, at: now, deadline: now + ceilMicros(r.TTL)}
+		e.reservations[idOf(r)] = reservation{n: r.N, at: now, deadline: now + ceilMicros(r.TTL), place: res.Place, limit: r.Limit}
 	}
 	return res
 }
@@ -101,7 +123,7 @@ func (e *entry) settle(id string, actual, now int64) (algo.Result, error) {
 	case h.settled || actual == h.n || actual < h.n && e.state.Until() <= now:
 		res = e.peek(now) // a state as if never used has them already
 	case actual < h.n:
-		res = e.state.Do(algo.Ask{Op: algo.Return, Now: now, N: h.n - actual, At: h.at})
+		res = e.state.Do(algo.Ask{Op: algo.Return, Now: now, N: h.n - actual, At: h.at, Place: h.place})
 	default:
 		res = e.state.Do(algo.Ask{Op: algo.Charge, Now: now, N: actual - h.n})
 	}
@@ -109,7 +131,7 @@ func (e *entry) settle(id string, actual, now int64) (algo.Result, error) {
 		h.settled, h.actual = true, actual
 		e.reservations[id] = h
 	}
-	res.Granted = h.actual
+	res.Granted, res.Place = h.actual, algo.Own
 	return res, nil
 }
 

@@ -37,6 +37,8 @@ func NewState(limit weir.Limit) State {
 		return newLog(c)
 	case weir.Concurrency:
 		return newSlots(c)
+	case weir.TenantBucket:
+		return newTenants(c)
 	}
 	panic("model: no rule for " + limit.String())
 }

@@ -122,7 +122,7 @@ func (b *warmup) Do(a algo.Ask) algo.Result {
 }
 
 func (b *warmup) spend(debt, stored *big.Int, n int64) {
-	y := new(big.Int).Set(min2(b.tokens(n), stored))
+	y := new(big.Int).Set(min2(b.cost(n), stored))
 	debt.Add(debt, b.cost(n))
 	debt.Add(debt, b.extra(stored, y))
 	stored.Sub(stored, y)

@@ -44,6 +44,7 @@ var policies = &Shape{Kind: Map, Def: "policy", OneOf: [][]string{{"limits"}, {"
 	{Name: "tenants", Doc: "a guaranteed minimum of the limit for certain keys; what they do not use is lent", Shape: &Shape{
 		Kind: List, Of: tenant, Want: "want a list of tenants such as { key: acme, weight: 3, burst: 100 }",
 	}},
+	{Name: "surplus", Doc: "how tenants share what others do not use", Default: "first_come", Shape: &Shape{Kind: Word, Words: []string{"first_come", Weighted}}},
 }}
 
 const overridesDoc = "other limits for certain keys: a list, or a CSV file with a column for each part of the key, and limits"
@@ -58,6 +59,9 @@ var overridesFile = &Shape{Kind: Map, Def: "overrides_file", Fields: []Field{
 }}
 
 const wantOverrides = "want a list of overrides such as { key: [203.0.113.7], limits: [1000/s] }"
+
+// Weighted is the surplus that is divided by weight.
+const Weighted = "weighted"
 
 // Carries lists the words for the values of weir.Carry, in its order.
 var Carries = []string{"usage", "proportional", "as_is", "additive", "reset"}

@@ -146,7 +146,7 @@ func (l *Log) attributes(interfaceName string, e *enforce.Event) []slog.Attr {
 		attrs = append(attrs, slog.Bool("shadow", true))
 	}
 	if d := &e.Decision; !d.Limit.IsZero() {
-		attrs = append(attrs, slog.String("limit", d.Limit.String()), slog.Int64("remaining", d.Remaining))
+		attrs = append(attrs, slog.String("limit", d.Limit.Brief()), slog.Int64("remaining", d.Remaining))
 		switch {
 		case d.RetryAfter == weir.Never:
 			attrs = append(attrs, slog.String("retry_after", "never"))
@@ -159,6 +159,9 @@ func (l *Log) attributes(interfaceName string, e *enforce.Event) []slog.Attr {
 		if !d.At.IsZero() { // by the store's clock, unlike the time of the line
 			attrs = append(attrs, slog.String("at", d.At.UTC().Format("2006-01-02T15:04:05.000000Z")))
 		}
+	}
+	if e.Decision.Borrowed {
+		attrs = append(attrs, slog.Bool("borrowed", true))
 	}
 	if d := e.Decision.Degraded; d != "" {
 		attrs = append(attrs, slog.String("degraded", string(d)))

@@ -124,6 +124,8 @@ type Limit struct {
 	// From lists former limits of the key, newest first, whose state is carried over.
 	From []string `json:"from,omitempty"`
 
+	// Borrowed reports whether the tokens are lent to the tenant.
+	Borrowed bool `json:"borrowed,omitempty"`
 	// Degraded describes a decision made without the store.
 	Degraded string `json:"degraded,omitempty"`
 }
@@ -150,8 +152,8 @@ func (s *Seconds) UnmarshalJSON(b []byte) error {
 // limitOf returns the result of one limit.
 func limitOf(r weir.Request, d weir.Decision) Limit {
 	l := Limit{
-		Limit: r.Limit.String(), OK: d.OK, Capacity: r.Limit.Capacity(), Remaining: d.Remaining, Debt: d.Debt,
-		ResetAfter: Seconds(d.ResetAfter), Delay: Seconds(d.Delay), Degraded: string(d.Degraded),
+		Limit: r.Limit.Brief(), OK: d.OK, Capacity: r.Limit.Capacity(), Remaining: d.Remaining, Debt: d.Debt,
+		ResetAfter: Seconds(d.ResetAfter), Delay: Seconds(d.Delay), Borrowed: d.Borrowed, Degraded: string(d.Degraded),
 	}
 	l.RetryAfter, l.Never = retry(d)
 	for _, from := range r.From {

@@ -87,7 +87,7 @@ func (e *explanation) policy(f policy.Charge, storeErr error) Policy {
 	}
 	for i := f.From; i < f.To; i++ {
 		if err != nil {
-			p.Limits = append(p.Limits, Limit{Limit: e.rs[i].Limit.String(), Capacity: e.rs[i].Limit.Capacity()})
+			p.Limits = append(p.Limits, Limit{Limit: e.rs[i].Limit.Brief(), Capacity: e.rs[i].Limit.Capacity()})
 			continue
 		}
 		p.Limits = append(p.Limits, limitOf(e.rs[i], e.ds[i]))
@@ -134,7 +134,7 @@ func (e *explanation) setVerdict(charges []policy.Charge, enforced int, storeErr
 func (e *explanation) deny(f policy.Charge, d weir.Decision) {
 	on := f.Policy.Config().OnDenied
 	e.Verdict, e.Delay = Denied, 0
-	e.Denial = &Denial{Policy: f.Policy.Name(), Limit: d.Limit.String(), Status: on.Status}
+	e.Denial = &Denial{Policy: f.Policy.Name(), Limit: d.Limit.Brief(), Status: on.Status}
 	e.Denial.RetryAfter, e.Denial.Never = retry(d)
 	if on.Wait > 0 && d.RetryAfter <= on.Wait {
 		e.Denial.Wait = Seconds(on.Wait)

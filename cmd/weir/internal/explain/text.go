@@ -111,6 +111,9 @@ func (l *Limit) write(b *strings.Builder, problem string) {
 	default:
 		b.WriteString(", admits")
 	}
+	if l.Borrowed {
+		b.WriteString(" (borrowed)")
+	}
 	if l.Degraded != "" {
 		fmt.Fprintf(b, " (decided without the store: %s)", l.Degraded)
 	}

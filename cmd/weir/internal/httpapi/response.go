@@ -30,6 +30,7 @@ func (s seconds) MarshalJSON() ([]byte, error) {
 // A verdict is one decision in JSON.
 type verdict struct {
 	OK         bool     `json:"ok"`
+	Borrowed   bool     `json:"borrowed,omitempty"`
 	Limit      string   `json:"limit"`
 	Capacity   *int64   `json:"capacity,omitempty"`
 	Granted    int64    `json:"granted"`
@@ -63,7 +64,7 @@ type response struct {
 func newVerdict(d weir.Decision) verdict {
 	capacity := d.Capacity()
 	v := verdict{
-		OK: d.OK, Limit: d.Limit.String(), Capacity: &capacity, Granted: d.Granted,
+		OK: d.OK, Borrowed: d.Borrowed, Limit: d.Limit.Brief(), Capacity: &capacity, Granted: d.Granted,
 		Remaining: &d.Remaining, Debt: d.Debt, ResetAfter: seconds(d.ResetAfter),
 	}
 	if d.RetryAfter == weir.Never {
@@ -102,14 +103,14 @@ func (in batch) fields(ds []weir.Decision) []httplimit.Item {
 		return nil
 	case in.multiple || len(ds) > maxItems:
 		d := enforce.Combine(ds)
-		return []httplimit.Item{{Name: d.Limit.String(), Decision: d}}
+		return []httplimit.Item{{Name: d.Limit.Brief(), Decision: d}}
 	}
 	var items []httplimit.Item
 	for i, d := range ds {
 		name := in.items[0].policy
 		switch {
 		case name == "":
-			name = d.Limit.String()
+			name = d.Limit.Brief()
 		case len(ds) > 1:
 			name += "/" + strconv.Itoa(i+1)
 		}

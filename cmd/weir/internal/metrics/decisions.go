@@ -52,6 +52,7 @@ type counters struct {
 	took         prometheus.Observer
 	expressions  prometheus.Counter
 	unsettled    prometheus.Counter
+	borrowed     prometheus.Counter // nil if the policy has no tenants
 	unpriced     func(reason string) prometheus.Counter
 	exhausted    prometheus.Counter
 	overflow     prometheus.Counter // nil for a policy with series of its own
@@ -84,6 +85,9 @@ func (m *Metrics) Observe(name string, e enforce.Event) {
 		outcome = canceled
 	}
 	c.outcome(outcome, e.Shadow).Inc()
+	if e.Decision.Borrowed && c.borrowed != nil && outcome == enforce.Admitted {
+		c.borrowed.Inc()
+	}
 	if e.Took > 0 {
 		c.took.Observe(e.Took.Seconds())
 	}
@@ -184,6 +188,9 @@ func (m *Metrics) newCounters(interfaceName string, p *policy.Policy) *counters 
 		unsettled:    m.unsettled.WithLabelValues(name),
 		exhausted:    m.exhausted.WithLabelValues(name),
 		unpriced:     func(reason string) prometheus.Counter { return m.unpriced.WithLabelValues(name, reason) },
+	}
+	if len(p.Config().Tenants) > 0 {
+		c.borrowed = m.borrowed.WithLabelValues(name)
 	}
 	for i, mode := range modes {
 		c.degraded[i] = m.degraded.WithLabelValues(name, string(mode))

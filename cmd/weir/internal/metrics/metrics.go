@@ -36,13 +36,13 @@ const DefaultMaxSeries = 1000
 type Metrics struct {
 	registry *prometheus.Registry
 
-	decisions, shadow, degraded, expressions, unsettled, unpriced, exhausted *prometheus.CounterVec
-	decisionTime, storeTime                                                  *prometheus.HistogramVec
-	storeErrors                                                              *prometheus.CounterVec
-	overflow                                                                 *prometheus.CounterVec
-	hits                                                                     *prometheus.CounterVec
-	commands                                                                 *prometheus.CounterVec
-	throttle                                                                 [results]prometheus.Counter
+	decisions, shadow, degraded, expressions, unsettled, unpriced, exhausted, borrowed *prometheus.CounterVec
+	decisionTime, storeTime                                                            *prometheus.HistogramVec
+	storeErrors                                                                        *prometheus.CounterVec
+	overflow                                                                           *prometheus.CounterVec
+	hits                                                                               *prometheus.CounterVec
+	commands                                                                           *prometheus.CounterVec
+	throttle                                                                           [results]prometheus.Counter
 
 	protections *prometheus.CounterVec
 	upstreams   upstreams
@@ -95,6 +95,8 @@ func New(c Config) *Metrics {
 		"Responses without a cost for a policy that charges by the response, by reason.", "policy", "reason")
 	m.exhausted = m.counters("weir_budget_exhausted_total",
 		"Streams for which a policy denied a further step of its budget.", "policy")
+	m.borrowed = m.counters("weir_borrowed_total",
+		"Admitted requests whose tokens were lent to their tenant.", "policy")
 	m.decisionTime = m.histograms("weir_decision_duration_seconds",
 		"Time from request to decision, in seconds, by interface.", "interface")
 	m.storeTime = m.histograms("weir_store_duration_seconds",

@@ -28,6 +28,7 @@ type expectation struct {
 	matched      []string // nil: not compared
 	shadowDenied []string // nil: not compared
 	degraded     *string
+	borrowed     string // "true" or "false"; "": not compared
 	headers      map[string]string
 }
 
@@ -83,6 +84,10 @@ func (x *exchange) compare() []Difference {
 		if got != *want.degraded {
 			c.add("degraded", cmp.Or(got, "none"), cmp.Or(*want.degraded, "none"))
 		}
+	}
+	if want.borrowed != "" {
+		borrowed := slices.ContainsFunc(x.events, func(e enforce.Event) bool { return e.Decision.Borrowed })
+		c.text("borrowed", strconv.FormatBool(borrowed), want.borrowed)
 	}
 	for _, name := range slices.Sorted(maps.Keys(want.headers)) {
 		c.text("headers."+name, strings.Join(x.response.header[http.CanonicalHeaderKey(name)], ", "), want.headers[name])

@@ -76,6 +76,9 @@ func (r *reader) expectation(n strict.Node, field string) (e expectation) {
 		}
 		e.degraded = &word
 	}
+	if v, at := at("borrowed"); v.There() {
+		e.borrowed = r.word(v, at, "true", "false")
+	}
 	e.headers = r.texts(at("headers"))
 	return e
 }

@@ -62,7 +62,7 @@ var (
 	stepFields     = []string{"at", "times", "every", "request", "response", "expect", "policies", "store"}
 	requestFields  = []string{"method", "path", "host", "client", "headers", "cookies", "claims", "form", "json", "body"}
 	responseFields = []string{"status", "headers", "json", "events", "body", "takes"}
-	expectFields   = []string{"decision", "policy", "status", "retry_after", "remaining", "delay", "matched", "shadow_denied", "degraded", "headers"}
+	expectFields   = []string{"decision", "policy", "status", "retry_after", "remaining", "delay", "matched", "shadow_denied", "degraded", "borrowed", "headers"}
 )
 
 // Parse reads a test file, and the policy files that it names, relative to its directory.

@@ -268,7 +268,10 @@ func describe(e enforce.Event) string {
 		b.WriteString(", blocked")
 	}
 	if d := e.Decision; !d.Limit.IsZero() {
-		fmt.Fprintf(&b, ", %s, remaining %d", d.Limit, d.Remaining)
+		fmt.Fprintf(&b, ", %s, remaining %d", d.Limit.Brief(), d.Remaining)
+		if d.Borrowed {
+			b.WriteString(", borrowed")
+		}
 		if !d.OK {
 			fmt.Fprintf(&b, ", retry after %s", retryText(d.RetryAfter))
 		}

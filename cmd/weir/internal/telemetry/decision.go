@@ -29,13 +29,16 @@ func (t *Telemetry) Decision(ctx context.Context, interfaceName string, e enforc
 		attrs = append(attrs, attribute.Bool("weir.shadow", true))
 	}
 	if d := &e.Decision; !d.Limit.IsZero() {
-		attrs = append(attrs, attribute.String("weir.limit", d.Limit.String()), attribute.Int64("weir.remaining", d.Remaining))
+		attrs = append(attrs, attribute.String("weir.limit", d.Limit.Brief()), attribute.Int64("weir.remaining", d.Remaining))
 		switch {
 		case d.RetryAfter == weir.Never:
 			attrs = append(attrs, attribute.Bool("weir.never", true))
 		case d.RetryAfter > 0:
 			attrs = append(attrs, attribute.Float64("weir.retry_after", d.RetryAfter.Seconds()))
 		}
+	}
+	if e.Decision.Borrowed {
+		attrs = append(attrs, attribute.Bool("weir.borrowed", true))
 	}
 	if d := e.Decision.Degraded; d != "" {
 		attrs = append(attrs, attribute.String("weir.degraded", string(d)))
