@@ -34,6 +34,8 @@ var largeFor = map[string]string{
 	"cmd/weir/internal/importer lines": "converters of three formats, which share one report",
 	"internal/algo lines":              "seven algorithms with their formulas and sources: a third of the lines are comments",
 	"memstore lines":                   "one lock protocol that its parts share: a quarter of the lines are comments",
+	"storetest lines":                  "the rules of a store, the random requests and the comparison share one harness",
+	"storetest/internal/model lines":   "a second implementation of all algorithms, from their documentation",
 	"weir names":                       "the vocabulary of the library: five verbs, six algorithms, and eight errors on which callers branch",
 	"weir lines":                       "the descriptions of seven algorithms, and the grammar that reads them, are one vocabulary",
 	"policy lines":                     "match, key, overrides and history of a policy compile together",
