@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -10,7 +11,8 @@ import (
 )
 
 // TestGo runs testdata/go/*.txtar: what weir go and go vet make of modules that require
-// this tree, at $ROOT. They share the build cache of the test, and fetch nothing.
+// this tree, at $ROOT. They share the build cache and the build flags of the test, and fetch
+// nothing. With other flags a script compiles the standard library once more.
 func TestGo(t *testing.T) {
 	out, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
 	if err != nil {
@@ -25,7 +27,7 @@ func TestGo(t *testing.T) {
 		Dir: filepath.Join("testdata", "go"),
 		Setup: func(e *testscript.Env) error {
 			for _, v := range []string{
-				"GOCACHE=" + dirs[0], "GOMODCACHE=" + dirs[1], "GOPROXY=off", "GOFLAGS=-mod=mod", "GOWORK=off",
+				"GOCACHE=" + dirs[0], "GOMODCACHE=" + dirs[1], "GOPROXY=off", "BUILD=" + os.Getenv("GOFLAGS"), "GOFLAGS=" + os.Getenv("GOFLAGS") + " -mod=mod", "GOWORK=off",
 				"GOTOOLCHAIN=local", "GOENV=off", "ROOT=" + root, "XDG_CACHE_HOME=" + filepath.Join(e.WorkDir, ".cache"),
 			} {
 				name, value, _ := strings.Cut(v, "=")

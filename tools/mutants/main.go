@@ -255,10 +255,10 @@ func (r *runner) try(ctx context.Context, dir string, m *mutant) bool {
 	return false
 }
 
-// test runs the tests of one target and returns their output. The flags keep the path of the
-// copy out of the binaries, so that the build cache serves every run.
+// test runs the tests of one target and returns their output. The build
+// flags are those of the Makefile, so that one build cache serves both.
 func (r *runner) test(ctx context.Context, dir string, t target) (string, error) {
-	args := []string{"test", "-trimpath", "-buildvcs=false", "-vet=off", "-count=1", "-failfast", "-tags=" + r.tags, "-timeout=" + r.timeout.String()}
+	args := []string{"test", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-vet=off", "-count=1", "-failfast", "-tags=" + r.tags, "-timeout=" + r.timeout.String()}
 	if t.run != "" {
 		args = append(args, "-run="+t.run)
 	}

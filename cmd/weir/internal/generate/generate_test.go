@@ -24,9 +24,10 @@ require github.com/floodweir/weir v0.0.0
 
 replace github.com/floodweir/weir => `
 
-// env returns the environment of the go command.
+// env returns the environment of the go command. It keeps the build flags of this test, so that
+// both use one build of the standard library.
 func env() []string {
-	return append(os.Environ(), "GOWORK=off", "GOPROXY=off", "GOFLAGS=-mod=mod")
+	return append(os.Environ(), "GOWORK=off", "GOPROXY=off", "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod")
 }
 
 // module writes the files of an archive, and a go.mod if there is none.
