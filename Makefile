@@ -43,7 +43,7 @@ tags := crashpoints,nomsgpack
 
 # Compilers and checkers trade memory for time. The tests run with the default.
 fast  := GOGC=400
-build := $(fast) '-exec=env -u GOGC'
+build := '-toolexec=env $(fast)'
 
 SHARED := github.com/floodweir/weir/redisstore,github.com/floodweir/weir/contrib/rueidis,github.com/floodweir/weir/contrib/goredis
 
