@@ -135,6 +135,7 @@ var layout = map[string]row{
 	"cmd/weir/internal/metrics":   {layer: 6, third: []string{"github.com/prometheus/client_golang"}},
 	"cmd/weir/internal/telemetry": {layer: 6, third: []string{"go.opentelemetry.io/otel", "go.opentelemetry.io/contrib", "github.com/prometheus/client_golang", "google.golang.org/grpc"}},
 	"cmd/weir/internal/encodings": {layer: 6, third: []string{"github.com/andybalholm/brotli", "github.com/klauspost/compress"}},
+	"cmd/weir/internal/warning":   {layer: 6, third: []string{"github.com/cenkalti/backoff/v5"}},
 	"cmd/weir/internal/watch":     {layer: 6, third: []string{"github.com/fsnotify/fsnotify"}},
 	"cmd/weir/internal/*":         {layer: 6},
 	"cmd/weir/internal/run":       {layer: 7, third: []string{"google.golang.org/grpc"}},

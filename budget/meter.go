@@ -68,6 +68,9 @@ type MeterConfig struct {
 	// IncludeUsage adds stream_options.include_usage to requests for streams of chat
 	// completions, and removes the event with the usage for clients that did not ask for it.
 	IncludeUsage bool
+
+	// Warn configures warnings about the limits of the budget; none if nil.
+	Warn *Warning
 }
 
 const (
@@ -121,6 +124,7 @@ func NewMeter(r MeterConfig) (*Meter, error) {
 	if !slices.Contains([]string{"drain", "cancel"}, r.Disconnected) {
 		f.Add("disconnected", fault.Quote(r.Disconnected), "want drain or cancel")
 	}
+	r.Warn.check(&f)
 	return &Meter{r}, f.Errs.Err()
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 
 	"github.com/floodweir/weir/internal/decoded"
@@ -68,15 +69,11 @@ type Reader struct {
 	body *decoded.Writer
 }
 
-// Decoders are decoders of further content encodings, by name in lower case, such as "br" and
-// "zstd". Each must bound its memory, and pass bytes on as soon as they can be decoded. A body has
-// at most 256 MiB after decoding.
-type Decoders = decoded.Decoders
-
 // NewReader returns a Reader of a response with the header fields Content-Type and
-// Content-Encoding. It decodes gzip, deflate and the encodings of more, which may be nil. Close
-// must be called at the end of the body.
-func NewReader(f Format, contentType, contentEncoding string, more Decoders) *Reader {
+// Content-Encoding. It decodes gzip, deflate and the encodings of more, by name in lower case, such
+// as "br". A decoder must bound its memory, and pass bytes on as soon as they can be decoded. A body
+// has at most 256 MiB after decoding. Close must be called at the end of the body.
+func NewReader(f Format, contentType, contentEncoding string, more map[string]func(io.Reader) (io.ReadCloser, error)) *Reader {
 	r := &Reader{format: f}
 	r.scan.object = r.object
 	media, _, _ := mime.ParseMediaType(contentType)

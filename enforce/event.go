@@ -45,8 +45,8 @@ type Event struct {
 // shadow mode it is the result that the policy would have had.
 type Outcome string
 
-// The outcomes. All but Unsettled, Unpriced and Exhausted are reported before the request is
-// handled.
+// The outcomes. All but Unsettled, Unpriced, Exhausted and Settled are reported before the request
+// is handled.
 const (
 	// Admitted requests passed, or were canceled during the delay of a queue.
 	Admitted Outcome = "admitted"
@@ -74,10 +74,16 @@ const (
 	// Exhausted is reported in addition to the outcome, for a stream whose policy denied a
 	// further step: see Admission.Extend.
 	Exhausted Outcome = "exhausted"
+	// Settled is reported in addition to the outcome, at the end of a request, for each limit of
+	// a policy whose Settle.Meter has a Warn. Cost is what the request was charged, and Decision
+	// is the state after it.
+	Settled Outcome = "settled"
 )
 
 // AtEnd reports whether the outcome is reported in addition to another.
-func (o Outcome) AtEnd() bool { return o == Unsettled || o == Unpriced || o == Exhausted }
+func (o Outcome) AtEnd() bool {
+	return o == Unsettled || o == Unpriced || o == Exhausted || o == Settled
+}
 
 // Passes reports whether a request with the outcome is admitted.
 func (o Outcome) Passes() bool { return o == Admitted || o == FailedOpen }

@@ -59,6 +59,8 @@ func (r *reservations) extend(ctx context.Context, all []*reservation, total fun
 		switch {
 		case ok && err == nil:
 			t.steps = append(t.steps, step{rs[i].N, ds[i].At})
+			ds[i].Degraded = t.last.Degraded
+			t.last = ds[i]
 			continue
 		case err == nil && ds[i].OK || err != nil && t.policy.Config().OnStoreError != policy.Closed:
 			continue
@@ -94,7 +96,7 @@ func (r *reservation) giveBack(ctx context.Context, n int64) error {
 		request := r.request
 		request.Verb, request.N, request.At = weir.Return, min(n, s.n), s.at
 		n -= request.N
-		if _, err := r.store.Do(ctx, request); err != nil {
+		if err := r.do(ctx, request); err != nil {
 			return err
 		}
 	}

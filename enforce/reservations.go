@@ -40,8 +40,9 @@ type reservation struct {
 	policy  *policy.Policy
 	key     string
 	shadow  bool
-	steps   []step // that Extend charged later
-	ended   bool   // a policy in shadow mode has denied a step
+	steps   []step        // that Extend charged later
+	ended   bool          // a policy in shadow mode has denied a step
+	last    weir.Decision // of the store, with the state of the limit
 }
 
 // byResult reports whether a policy counts by the result.
@@ -98,7 +99,7 @@ func (p *Admission) record(store weir.Store, charges []policy.Charge) {
 				continue
 			}
 			rq.At = p.ds[j].At
-			one := reservation{store: store, request: rq, policy: charge.Policy, key: charge.Key, shadow: p.shadow(&charge)}
+			one := reservation{store: store, request: rq, policy: charge.Policy, key: charge.Key, shadow: p.shadow(&charge), last: p.ds[j]}
 			if !isSlot(&rq) {
 				reserved.tokens = append(reserved.tokens, one)
 				continue
@@ -203,7 +204,16 @@ func (r *reservations) sendSlots(slots []reservation, verb weir.Verb) {
 func (r *reservation) send(ctx context.Context, verb weir.Verb, n int64) error {
 	request := r.request
 	request.Verb, request.N = verb, n
-	_, err := r.store.Do(ctx, request)
+	return r.do(ctx, request)
+}
+
+// do sends request to the store, and keeps the state of the limit after it.
+func (r *reservation) do(ctx context.Context, request weir.Request) error {
+	d, err := r.store.Do(ctx, request)
+	if err == nil {
+		d.Degraded = r.last.Degraded
+		r.last = d
+	}
 	return err
 }
 
@@ -250,8 +260,8 @@ func (r *reservations) exit(result *Result) {
 	}
 }
 
-// settle settles every reservation of tokens by result. It returns an Event for each policy that
-// could not be settled, and for each without a cost in the response.
+// settle settles every reservation of tokens by result. It returns the events of the end of the
+// request.
 func (r *reservations) settle(result *Result) (events []Event) {
 	if len(r.tokens) == 0 {
 		return nil
@@ -277,6 +287,10 @@ func (r *reservations) settle(result *Result) (events []Event) {
 		}
 		if err != nil && last != t.policy {
 			event.Outcome, event.Err, last = Unsettled, err, t.policy
+			events = append(events, event)
+		}
+		if err == nil && c.Settle.Meter != nil && c.Settle.Meter.Config().Warn != nil {
+			event.Outcome, event.Err, event.Decision = Settled, nil, t.last
 			events = append(events, event)
 		}
 	}

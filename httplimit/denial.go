@@ -61,6 +61,9 @@ func (m *Middleware) describe(w http.ResponseWriter, in *request) {
 	in.items, degraded = Items(in.items[:0], &in.admission)
 	in.text = m.c.Fields.set(w.Header(), in.items, in.text)
 	m.c.Fields.SetDegraded(w.Header(), degraded)
+	if text := in.admission.BudgetWarning(); text != "" && m.c.Fields != NoFields {
+		w.Header().Set(WarningField, text)
+	}
 }
 
 // deny responds to a denied request as the policy with the longest RetryAfter says. A redirect has no

@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/budget"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/internal/linger"
 	"github.com/floodweir/weir/internal/replay"
@@ -43,22 +43,26 @@ type Config struct {
 	// admitted requests.
 	NoResponse bool
 
-	// Decoders decode responses from which a policy reads its cost, beside gzip and deflate.
-	Decoders budget.Decoders
+	// Decoders decode responses from which a policy reads its cost, by encoding, such as "br",
+	// beside gzip and deflate: see budget.NewReader.
+	Decoders map[string]func(io.Reader) (io.ReadCloser, error)
 
 	// ExemptPreflight admits CORS preflight requests without a decision, like an exception of
 	// the policies with Preflight.
 	ExemptPreflight bool
 
 	// Observe, if not nil, is called with the decision about a request, once for each policy
-	// that applies. It is called before the handler, and with [enforce.Unsettled] and
-	// [enforce.Unpriced] after it too. It must return quickly.
+	// that applies. It is called before the handler, and with outcomes that are AtEnd after it
+	// too. It must return quickly.
 	Observe func(*http.Request, enforce.Event)
 }
 
 // DegradedField is the response field that reports how a request was decided without the store:
 // "open", "closed" or "local".
 const DegradedField = "Weir-Degraded"
+
+// WarningField is the response field with enforce.Admission.BudgetWarning.
+const WarningField = "Weir-Budget-Warning"
 
 // ProtectionField is the response field with the name of the protection that rejected a request:
 // see [Protect].

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/floodweir/weir/budget"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/internal/bodycost"
+	"github.com/floodweir/weir/internal/decoded"
 	"github.com/floodweir/weir/internal/optional"
 	"github.com/floodweir/weir/policy"
 )
@@ -23,7 +23,7 @@ type response struct {
 	status   int               // 0 before it is known
 	canceled bool              // the client disconnected before the response began
 	encoding string            // set before the handler ran
-	decoders budget.Decoders   // of further encodings
+	decoders decoded.Decoders  // of further encodings
 	members  []bodycost.Member // to find in the body
 	body     *bodycost.Body    // nil if no policy reads it
 	usage    *usage            // nil if no policy has a budget

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/floodweir/weir/budget"
+	"github.com/floodweir/weir/internal/decoded"
 )
 
 // A usage reads the usage of a language model from a response, in each format that a policy has.
@@ -29,7 +30,7 @@ func (u *usage) add(f budget.Format) *usage {
 	return u
 }
 
-func (u *usage) begin(h http.Header, more budget.Decoders) {
+func (u *usage) begin(h http.Header, more decoded.Decoders) {
 	for _, f := range u.formats {
 		u.readers = append(u.readers, budget.NewReader(f, h.Get("Content-Type"), h.Get("Content-Encoding"), more))
 	}

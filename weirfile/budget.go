@@ -97,6 +97,7 @@ func (r *policyReader) budget(m mapping, c policy.Config) []policy.Config {
 	if p := b.at("exhausted"); p.there() && mc.Step == 0 {
 		r.failIn(p, mc.Exhausted, "want reserve.step with it: other streams are not ended")
 	}
+	mc.Warn = r.warn(b.at("warn"), c.Name)
 	if mc.Unit == budget.USD && r.prices == nil && !r.pricesFailed {
 		r.failIn(b.at("unit"), unit, "want a section prices in this file with it")
 	}
@@ -121,14 +122,63 @@ func (r *policyReader) budget(m mapping, c policy.Config) []policy.Config {
 		return nil
 	}
 	meter, err := budget.NewMeter(mc)
-	if err != nil { // the grammar accepts no such values
-		r.failIn(p, "", "%s", err)
+	var errs fault.Errors
+	if errors.As(err, &errs) {
+		for _, e := range errs {
+			e.Field = "budget." + e.Field
+		}
+		r.report(errs, nil)
 		return nil
 	}
 	for i := range all {
 		all[i].Settle.Meter = meter
 	}
 	return all
+}
+
+// warn reads when a budget warns.
+func (r *policyReader) warn(p place, name string) *budget.Warning {
+	if !p.there() {
+		return nil
+	}
+	m := r.mapping(r.record(p))
+	for _, name := range m.Order {
+		r.record(m.at(name))
+	}
+	w := &budget.Warning{Budget: name}
+	for _, e := range r.elements(m.at("at")) {
+		w.At = append(w.At, int(r.integer(e)))
+	}
+	w.Webhook, _ = r.text(m.at("webhook"))
+	w.Secret, _ = r.text(m.at("secret"))
+	if p := m.at("allow_http"); p.there() {
+		w.AllowHTTP = r.boolean(p)
+	}
+	if p := m.at("secret_file"); p.there() {
+		r.places["budget.warn.secret"] = p.node
+		if m.at("secret").there() {
+			r.failIn(p, p.node.String(), "want it or secret, not both")
+		}
+		w.Secret = r.secret(p)
+	}
+	return w
+}
+
+// secret reads the file that p names, without white space around its text.
+func (r *policyReader) secret(p place) string {
+	name, ok := r.text(p)
+	switch {
+	case !ok:
+		return ""
+	case r.read == nil:
+		r.failIn(p, strict.Quoted(name), "want secret here: only a policy file on disk can name another file")
+		return ""
+	}
+	data, err := r.read(inDir(r.Name(), name))
+	if err != nil {
+		r.failIn(p, strict.Quoted(name), "want a file with the secret: %s", strict.Printable(strings.TrimPrefix(err.Error(), "weirfile: ")))
+	}
+	return strings.TrimSpace(string(data))
 }
 
 // amount reads a limit in the unit of a budget.

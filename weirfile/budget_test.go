@@ -127,6 +127,53 @@ func TestLevelOverrides(t *testing.T) {
 	}
 }
 
+// TestWarn checks the warnings of a budget, with the secret in a file, and errors at their
+// positions without the secret.
+func TestWarn(t *testing.T) {
+	dir := t.TempDir()
+	const secret = "0123456789abcdef"
+	load := func(warn string) (*weirfile.File, error) {
+		path := filepath.Join(dir, "weir.yaml")
+		text := "policies:\n  - name: ai\n    budget:\n      unit: tokens\n      levels: [{ name: team, key: client.ip, limits: 90000/day }]\n      warn: " + warn + "\n"
+		for name, text := range map[string]string{"weir.yaml": text, "good": secret + "\n", "short": "tooshort"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if names := weirfile.Includes(path); strings.Contains(warn, "_file") != (len(names) == 1) {
+			t.Errorf("%s: Includes = %q, want the file of the secret", warn, names)
+		}
+		return weirfile.Load(path)
+	}
+	for _, warn := range []string{
+		`{ at: [80, 90], webhook: "https://hooks.example.com/b", secret_file: good }`, `{ at: [80, 90], webhook: "http://hooks.internal/b", allow_http: true, secret: "` + secret + `" }`,
+	} {
+		f, err := load(warn)
+		if err != nil {
+			t.Fatalf("%s: %v", warn, err)
+		}
+		w := f.Policies.Policies()[0].Config().Settle.Meter.Config().Warn
+		if w == nil || fmt.Sprint(w.At) != "[80 90]" || !strings.HasSuffix(w.Webhook, "/b") || w.Secret != secret || w.Level("ai.team") != "team" {
+			t.Errorf("%s: Warn = %+v, want 80, 90, a webhook and the secret", warn, w)
+		}
+	}
+	for warn, want := range map[string]string{
+		`{ webhook: "https://hooks.example.com" }`: ":6:13: policies[0].budget.warn.at: want percentages",
+		`{ at: [80, 0] }`:                          ":6:24: policies[0].budget.warn.at[1]: 0: want percentages",
+		`{ at: 80, webhook: "http://hooks.example.com", secret: ` + secret + `x }`:   `:6:32: policies[0].budget.warn.webhook: "http://hooks.example.com": want https`,
+		`{ at: 80, webhook: "https://hooks.example.com" }`:                           ":6:13: policies[0].budget.warn.secret: want a secret",
+		`{ at: 80, webhook: "https://hooks.example.com", secret: tooshort }`:         ":6:69: policies[0].budget.warn.secret: want a secret of 16",
+		`{ at: 80, webhook: "https://hooks.example.com", secret_file: short }`:       ":6:74: policies[0].budget.warn.secret: want a secret of 16",
+		`{ at: 80, webhook: "https://hooks.example.com", secret_file: none }`:        ":6:74: policies[0].budget.warn.secret_file: \"none\": want a file with the secret",
+		`{ at: 80, webhook: "https://h.example.com", secret_file: good, secret: s }`: "want it or secret, not both",
+		`{ at: 80, url: x }`: "policies[0].budget.warn.url",
+	} {
+		if _, err := load(warn); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "tooshort") || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: Load = %v, want %s without the secret", warn, err, want)
+		}
+	}
+}
+
 // TestGatewayPage checks the example of docs/budgets.md.
 func TestGatewayPage(t *testing.T) {
 	page, err := os.ReadFile("../docs/budgets.md")

@@ -88,8 +88,12 @@ func Includes(path string) (names []string) {
 		return all
 	}
 	for _, p := range list(of(d.Root(), "policies")) {
+		files := []strict.Node{of(of(of(p, "budget"), "warn"), "secret_file")}
 		for _, with := range append(list(of(of(p, "budget"), "levels")), p) {
-			if name := of(of(with, "overrides"), "file"); name.There() && name.Kind() == strict.Text {
+			files = append(files, of(of(with, "overrides"), "file"))
+		}
+		for _, name := range files {
+			if name.There() && name.Kind() == strict.Text {
 				names = append(names, inDir(path, name.Text()))
 			}
 		}

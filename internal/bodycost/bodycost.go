@@ -103,7 +103,7 @@ type Body struct {
 }
 
 // NewBody returns nil for a response that cannot be parsed.
-func NewBody(h http.Header, members []Member, more budget.Decoders) *Body {
+func NewBody(h http.Header, members []Member, more decoded.Decoders) *Body {
 	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	stream := media == "text/event-stream"
 	readable := stream || media == "application/json" || strings.HasSuffix(media, "+json")

@@ -12,8 +12,9 @@ func words[T ~string](values []T) []string {
 }
 
 const (
-	wantModel = "want the name of a model; * stands for any text"
-	wantPrice = `want US dollars per million tokens, such as "1.25"`
+	wantPercentages = "want percentages from 1 to 100, such as [80, 90]"
+	wantModel       = "want the name of a model; * stands for any text"
+	wantPrice       = `want US dollars per million tokens, such as "1.25"`
 )
 
 var price = &Shape{Kind: Scalar, Want: wantPrice}
@@ -68,6 +69,19 @@ var budgets = &Shape{Kind: Map, Def: "budget", Fields: []Field{
 			}}, "want a list of overrides such as { key: research, limits: 500/month calendar UTC }")},
 		}},
 	}},
+	{Name: "warn", Doc: "when the budget warns, in the response field Weir-Budget-Warning and by a webhook", Shape: &Shape{Kind: Map, Def: "warn", Fields: []Field{
+		{Name: "at", Doc: "percentages of a limit", Required: true, Examples: []any{[]int{80, 90}}, Shape: &Shape{
+			Kind: ListOrOne, Want: wantPercentages, Of: &Shape{Kind: Integer, Least: 1, Most: 100, Want: wantPercentages},
+		}},
+		{Name: "webhook", Doc: "the URL that gets each of them, once for each key and period; https outside of this host", Examples: []any{"https://hooks.example.com/budget"}, Shape: &Shape{
+			Kind: Text, Want: "want a URL such as https://hooks.example.com/budget",
+		}},
+		{Name: "secret_file", Doc: "a file with the secret that signs what is sent, relative to this file", Examples: []any{"webhook.secret"}, Shape: &Shape{
+			Kind: Text, Want: "want the name of a file with the secret",
+		}},
+		{Name: "secret", Doc: "the secret itself, of 16 bytes or more, as text or, after whsec_, in base64", Shape: &Shape{Kind: Text, Want: "want a secret of at least 16 bytes"}},
+		{Name: "allow_http", Doc: "accept a webhook without TLS outside of this host", Default: false, Shape: boolean},
+	}}},
 	{Name: "exhausted", Doc: "the end of a stream for which no further step can be reserved", Default: "finish", Shape: &Shape{
 		Kind: Word, Words: []string{"finish", "error", "allow"}, Want: "want finish, error or allow",
 	}},

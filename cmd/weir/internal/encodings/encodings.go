@@ -6,8 +6,6 @@ import (
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
-
-	"github.com/floodweir/weir/budget"
 )
 
 // maxWindow is the largest window of zstd, which RFC 9659 allows for HTTP. It bounds the memory of
@@ -15,8 +13,8 @@ import (
 const maxWindow = 8 << 20
 
 // Decoders returns the decoders of this package by encoding.
-func Decoders() budget.Decoders {
-	return budget.Decoders{
+func Decoders() map[string]func(io.Reader) (io.ReadCloser, error) {
+	return map[string]func(io.Reader) (io.ReadCloser, error){
 		"br": func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(brotli.NewReader(r)), nil },
 		"zstd": func(r io.Reader) (io.ReadCloser, error) {
 			d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))

@@ -81,6 +81,8 @@ func (m *Metrics) Observe(name string, e enforce.Event) {
 	case outcome == enforce.Exhausted:
 		c.exhausted.Inc()
 		return
+	case outcome == enforce.Settled:
+		return
 	case outcome == enforce.FailedClosed && errors.Is(e.Err, context.Canceled):
 		outcome = canceled
 	}
@@ -108,6 +110,9 @@ func (m *Metrics) Observe(name string, e enforce.Event) {
 		}
 	}
 }
+
+// Webhook counts a webhook about a budget by its result.
+func (m *Metrics) Webhook(result string) { m.webhooks.WithLabelValues(result).Inc() }
 
 // outcome returns the counter of o.
 func (c *counters) outcome(o enforce.Outcome, inShadow bool) prometheus.Counter {

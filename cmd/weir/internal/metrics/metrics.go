@@ -36,13 +36,13 @@ const DefaultMaxSeries = 1000
 type Metrics struct {
 	registry *prometheus.Registry
 
-	decisions, shadow, degraded, expressions, unsettled, unpriced, exhausted, borrowed *prometheus.CounterVec
-	decisionTime, storeTime                                                            *prometheus.HistogramVec
-	storeErrors                                                                        *prometheus.CounterVec
-	overflow                                                                           *prometheus.CounterVec
-	hits                                                                               *prometheus.CounterVec
-	commands                                                                           *prometheus.CounterVec
-	throttle                                                                           [results]prometheus.Counter
+	decisions, shadow, degraded, expressions, unsettled, unpriced, exhausted, borrowed, webhooks *prometheus.CounterVec
+	decisionTime, storeTime                                                                      *prometheus.HistogramVec
+	storeErrors                                                                                  *prometheus.CounterVec
+	overflow                                                                                     *prometheus.CounterVec
+	hits                                                                                         *prometheus.CounterVec
+	commands                                                                                     *prometheus.CounterVec
+	throttle                                                                                     [results]prometheus.Counter
 
 	protections *prometheus.CounterVec
 	upstreams   upstreams
@@ -97,6 +97,11 @@ func New(c Config) *Metrics {
 		"Streams for which a policy denied a further step of its budget.", "policy")
 	m.borrowed = m.counters("weir_borrowed_total",
 		"Admitted requests whose tokens were lent to their tenant.", "policy")
+	m.webhooks = m.counters("weir_budget_webhooks_total",
+		"Webhooks about budgets, by result: sent, failed after all attempts, or dropped before the first.", "result")
+	for _, result := range [...]string{"sent", "failed", "dropped"} { // so that rate() sees the first of each
+		m.webhooks.WithLabelValues(result)
+	}
 	m.decisionTime = m.histograms("weir_decision_duration_seconds",
 		"Time from request to decision, in seconds, by interface.", "interface")
 	m.storeTime = m.histograms("weir_store_duration_seconds",

@@ -13,6 +13,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/respd"
 	"github.com/floodweir/weir/cmd/weir/internal/rls"
 	"github.com/floodweir/weir/cmd/weir/internal/telemetry"
+	"github.com/floodweir/weir/cmd/weir/internal/warning"
 	"github.com/floodweir/weir/enforce"
 )
 
@@ -24,6 +25,7 @@ type observers struct {
 	metrics   *metrics.Metrics
 	telemetry *telemetry.Telemetry
 	decisions *decisionlog.Log
+	warnings  *warning.Sender // nil before the store is open
 }
 
 func newObservers(ctx context.Context, c *config.Config, version string, getenv func(string) string, log *slog.Logger) (*observers, error) {
@@ -54,6 +56,9 @@ func (o *observers) http(name string) func(*http.Request, enforce.Event) {
 		ctx := r.Context()
 		o.metrics.Observe(name, e)
 		o.telemetry.Decision(ctx, name, e)
+		if o.warnings != nil {
+			o.warnings.Observe(e)
+		}
 		o.decisions.Observe(ctx, name, e, slog.String("method", r.Method), slog.String("path", r.URL.Path))
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/rls"
+	"github.com/floodweir/weir/cmd/weir/internal/warning"
 )
 
 // Input is the input of a program.
@@ -115,6 +116,10 @@ func (p *Program) start(ctx context.Context, in Input) error {
 		config: p.config, reread: in.Reload, log: p.log, observers: p.observers, stores: p.stores, ready: p.ready,
 	}
 	p.ready.current = p.reloader.current.Load
+	p.observers.warnings = warning.New(warning.Config{
+		Store: p.stores.main, Log: p.log, Count: p.observers.metrics.Webhook, Version: p.version,
+	})
+	p.onStop(p.observers.warnings.Close)
 	p.reloader.loadPublished(ctx)
 	if err := p.startInterfaces(); err != nil {
 		return err
