@@ -114,3 +114,31 @@ func (s *Sorter) pop() Entry {
 		i = least
 	}
 }
+
+// A Spacer spaces the entries of a second evenly, where the log has whole seconds only.
+type Spacer struct {
+	// Emit receives an entry and its instant in µs.
+	Emit func(e *Entry, at int64)
+
+	second []Entry
+}
+
+// Add adds an entry, in order.
+func (s *Spacer) Add(e *Entry) {
+	if len(s.second) > 0 && (!e.Coarse || e.At != s.second[0].At) {
+		s.Flush()
+	}
+	if e.Coarse {
+		s.second = append(s.second, *e)
+		return
+	}
+	s.Emit(e, e.At)
+}
+
+// Flush emits the remaining entries.
+func (s *Spacer) Flush() {
+	for i := range s.second {
+		s.Emit(&s.second[i], s.second[i].At+int64(i)*1e6/int64(len(s.second)))
+	}
+	s.second = s.second[:0]
+}

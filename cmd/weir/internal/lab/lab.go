@@ -25,7 +25,7 @@ type Config struct {
 // Commands returns the commands. Their errors are wrong usage, an unreadable file or invalid
 // input.
 func Commands(c Config) []*cobra.Command {
-	return []*cobra.Command{c.sim(), c.replay()}
+	return []*cobra.Command{c.sim(), c.replay(), c.suggest()}
 }
 
 // width is the number of columns of plots.
