@@ -22,9 +22,9 @@ type Entry struct {
 	Cost     int64  // column cost; 1 if unknown
 	Headers  string // a JSON object of header fields; "" if unknown
 
-	// Policy, Outcome and Shadow are of a line of the decision log.
+	// Policy and Outcome are of a line of the decision log. Lines of policies in shadow mode
+	// are left out.
 	Policy, Outcome string
-	Shadow          bool
 
 	end    bool // At is the end of the request
 	envoy  bool // a duration in seconds is in ms

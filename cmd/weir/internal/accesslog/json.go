@@ -2,6 +2,7 @@ package accesslog
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/tidwall/gjson"
 )
@@ -43,9 +44,8 @@ func jsonLine(p *parser, line []byte, e *Entry) bool {
 			case v.IsObject() && len(prefix) == 0 && len(k.Str) < 20:
 				walk(append([]byte(k.Str), '.'), v)
 			case !known || v.Type == gjson.Null || v.Type == gjson.JSON:
-				if k.Str == "shadow" {
-					e.Shadow = v.Bool()
-				}
+				// Shadow mode decides at an instant of its own, after the line that counts.
+				e.server = e.server || k.Str == "shadow" && v.Bool()
 			case f == logger:
 				e.server = e.server || !bytes.HasPrefix([]byte(v.Str), []byte("http.log.access"))
 			case f == client && e.Client.IsValid() && k.Str == "remote_ip": // Caddy: of the proxy
@@ -56,13 +56,29 @@ func jsonLine(p *parser, line []byte, e *Entry) bool {
 		})
 	}
 	walk(nil, gjson.ParseBytes(line))
+	if e.Method == "" && e.Status == 0 && !e.Client.IsValid() {
+		e.server = true // a message of the server, not a request
+	}
 	if e.Policy != "" && e.Outcome != "" {
-		e.Key = "" // of the policy, not of a header
-		if e.Outcome == "denied" && !e.Shadow {
+		p.policyKey(e)
+		if e.Outcome == "denied" {
 			e.Status = 429
 		}
 	}
 	return ok
+}
+
+// policyKey replaces the key of a decision, such as api|11:203.0.113.7, by its value: the
+// client if it is an address, or else the header or cookie. A key that is a hash has none.
+func (p *parser) policyKey(e *Entry) {
+	_, value, _ := strings.Cut(e.Key, "|")
+	_, value, _ = strings.Cut(value, ":")
+	value, _, _ = strings.Cut(value, "|")
+	e.Key = value
+	address, _, _ := strings.Cut(value, "/")
+	if p.address(e, []byte(address)); e.Client.IsValid() {
+		e.Key = ""
+	}
 }
 
 // text returns the bytes of a scalar.

@@ -1,6 +1,10 @@
 package accesslog
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // A Sorter restores the order of arrival of entries that are up to Window late. It also merges
 // the lines of the decision log that belong to one request.
@@ -56,9 +60,12 @@ func (s *Sorter) Flush(emit func(*Entry)) {
 // merge joins the lines of one request, which have the same instant and different policies.
 func (s *Sorter) merge(e Entry, emit func(*Entry)) {
 	s.emitted = e.At
-	if s.has && e.Policy != "" && e.At == s.next.At && e.Client == s.next.Client && e.Method == s.next.Method && e.Path == s.next.Path && e.Host == s.next.Host && !contains(s.names, e.Policy) {
+	if s.has && s.same(&e) {
 		s.names = append(s.names, e.Policy)
-		s.next.Status = max(s.next.Status, e.Status)
+		s.next.Status, s.next.Key = max(s.next.Status, e.Status), cmp.Or(s.next.Key, e.Key)
+		if !s.next.Client.IsValid() {
+			s.next.Client = e.Client
+		}
 		return
 	}
 	if s.has {
@@ -72,13 +79,11 @@ func (s *Sorter) merge(e Entry, emit func(*Entry)) {
 	s.next, s.has, s.names = e, true, append(s.names[:0], e.Policy)
 }
 
-func contains(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
+// same reports whether e is a further line of the request of next.
+func (s *Sorter) same(e *Entry) bool {
+	n := &s.next
+	return e.Policy != "" && e.At == n.At && e.Method == n.Method && e.Path == n.Path && !slices.Contains(s.names, e.Policy) &&
+		(e.Client == n.Client || !e.Client.IsValid() || !n.Client.IsValid())
 }
 
 func (s *Sorter) less(i, k int) bool {

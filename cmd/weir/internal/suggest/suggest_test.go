@@ -41,7 +41,7 @@ func policies(t *testing.T, s *suggest.Suggestion) (*weirfile.File, string) {
 	return f, b.String()
 }
 
-// attributes are those of an entry.
+// attributes implements policy.Attributes by an entry.
 type attributes struct{ *accesslog.Entry }
 
 func (a attributes) Method() string         { return a.Entry.Method }
