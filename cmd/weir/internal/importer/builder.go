@@ -71,11 +71,12 @@ func (d *draft) differs(field, format string, args ...any) {
 
 // A builder writes the policy file.
 type builder struct {
-	head     []string // comments at the top
-	policies []written
-	rules    []string // of functions
-	names    map[string]bool
-	listed   []Item
+	head        []string // comments at the top
+	policies    []written
+	rules       []string // of functions
+	systemRules *systemRules
+	names       map[string]bool
+	listed      []Item
 }
 
 // A written is a policy of the file.
@@ -84,7 +85,9 @@ type written struct {
 	at         place
 }
 
-func newBuilder(head ...string) *builder { return &builder{head: head, names: map[string]bool{}} }
+func newBuilder(head ...string) *builder {
+	return &builder{head: head, names: map[string]bool{}, systemRules: &systemRules{}}
+}
 
 // list records what cannot be expressed.
 func (b *builder) list(p place, what, why string, args ...any) {
@@ -242,9 +245,14 @@ func (b *builder) result() *Result {
 		comment(&s, "", c)
 	}
 	s.WriteString("\n")
-	if len(b.policies)+len(b.rules) == 0 {
+	system := b.systemRules.text()
+	switch {
+	case len(b.policies)+len(b.rules) == 0 && system == "":
 		s.WriteString("store: memory\n") // a file may not be empty
+	case system != "" && len(b.policies)+len(b.rules) > 0:
+		system += "\n"
 	}
+	s.WriteString(system)
 	if len(b.policies) > 0 {
 		s.WriteString(b.policyList())
 	}

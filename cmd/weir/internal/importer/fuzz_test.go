@@ -39,7 +39,7 @@ func FuzzNginx(f *testing.F) {
 
 // FuzzSentinel checks the same for rules of Sentinel.
 func FuzzSentinel(f *testing.F) {
-	add(f, "testdata/sentinel/*.json")
+	add(f, "testdata/sentinel/*")
 	f.Add([]byte(`[{"resource": "/x\u0000\n", "count": 1e14, "paramIdx": 1, "paramFlowItemList": [{"object": "", "count": 1}]}]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := importer.Sentinel("rules.json", data)

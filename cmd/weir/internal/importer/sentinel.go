@@ -14,8 +14,8 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// Sentinel imports an array of rules in the JSON of Sentinel's dashboard and data sources, or
-// of sentinel-golang.
+// Sentinel imports an array of rules of Sentinel's dashboard and data sources, or of
+// sentinel-golang: in JSON, in YAML, or in manifests of Kubernetes.
 func Sentinel(name string, data []byte) (*Result, error) {
 	s := &sentinel{file: name, breakers: map[string]bool{}, builder: newBuilder(
 		"Generated from "+filepath.Base(name)+" by `weir import sentinel`. Read the differences, then set the upstreams "+
@@ -26,7 +26,7 @@ func Sentinel(name string, data []byte) (*Result, error) {
 	if !utf8.Valid(data) {
 		return nil, &Error{File: name, Want: "want text in UTF-8"}
 	}
-	rules, err := s.rules(data)
+	rules, err := s.read(data)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 var goWords = map[string]int64{
 	"Direct": 0, "WarmUp": 1, "MemoryAdaptive": 2, "Reject": 0, "Throttling": 1,
 	"CurrentResource": 0, "AssociatedResource": 1,
-	"SlowRequestRatio": 0, "ErrorRatio": 1, "ErrorCount": 2, "Concurrency": 0, "QPS": 1,
+	"NoAdaptive": -1, "BBR": 1, "SlowRequestRatio": 0, "ErrorRatio": 1, "ErrorCount": 2, "Concurrency": 0, "QPS": 1,
 }
 
 // word reads an enumerated value: a number or its name.
@@ -60,17 +60,20 @@ func (r *rule) drop(names ...string) {
 
 // isGo reports whether r is a rule of sentinel-golang.
 func (r *rule) isGo() bool {
-	return r.has("threshold", "tokenCalculateStrategy", "metricType", "triggerCount", "adaptiveStrategy", "paramKey")
+	return r.kind != "" || r.has("threshold", "tokenCalculateStrategy", "metricType", "triggerCount", "adaptiveStrategy", "paramKey")
 }
 
 // fromGo turns a rule of sentinel-golang into one of Sentinel. It returns why that is not
 // possible.
 func (s *sentinel) fromGo(r *rule) (why string) {
-	switch {
-	case r.has("triggerCount", "adaptiveStrategy") || r.has("metricType") && !r.has("resource"):
+	switch kind := r.kind; {
+	case kind == "SystemRules" || kind == "" && (r.has("triggerCount", "adaptiveStrategy") || r.has("metricType") && !r.has("resource")):
 		return r.systemFromGo()
-	case r.has("retryTimeoutMs", "maxAllowedRtMs", "minRequestAmount", "statIntervalMs"):
+	case kind == "CircuitBreakerRules" || kind == "" && r.has("retryTimeoutMs", "maxAllowedRtMs", "minRequestAmount", "statIntervalMs"):
 		grade := r.word("strategy")
+		if kind != "" && grade != 2 {
+			r.percent("threshold")
+		}
 		r.rename("strategy", "grade", "threshold", "count")
 		r.set("grade", grade)
 		if grade == 0 {
@@ -83,9 +86,9 @@ func (s *sentinel) fromGo(r *rule) (why string) {
 			r.set("minRequestAmount", 0)
 		}
 		r.drop("maxAllowedRtMs")
-	case r.has("paramIndex", "paramKey", "specificItems", "paramsMaxCapacity", "durationInSec"):
+	case kind == "HotspotRules" || kind == "" && r.has("paramIndex", "paramKey", "specificItems", "paramsMaxCapacity", "durationInSec"):
 		return r.hotspotFromGo()
-	case r.has("metricType"): // isolation
+	case kind == "IsolationRules" || kind == "" && r.has("metricType"):
 		r.set("grade", 0)
 		r.rename("threshold", "count")
 		r.drop("metricType")
@@ -93,21 +96,30 @@ func (s *sentinel) fromGo(r *rule) (why string) {
 			return "sentinel-golang ignores an isolation rule with a threshold of 0"
 		}
 	default:
+		if kind != "" && r.has("statIntervalInMs") {
+			s.list(r.place, fmt.Sprintf("statIntervalInMs %s of %s", r.fields["statIntervalInMs"], r), "the data source for Kubernetes ignores it")
+			r.drop("statIntervalInMs")
+		}
 		return r.flowFromGo()
 	}
 	return ""
 }
 
 func (r *rule) systemFromGo() string {
-	metric := r.word("metricType")
-	names := []string{"highestSystemLoad", "avgRt", "maxThread", "qps", "highestCpuUsage"}
-	if metric < 0 || metric >= int64(len(names)) {
+	metric := r.metric()
+	if metric < 0 || metric >= int64(len(systemMetrics)) {
 		return "want a metricType from 0 to 4"
+	}
+	if metric == 0 || metric == 4 {
+		if r.kind != "" {
+			r.percent("triggerCount")
+		}
+		r.bbr = r.word("strategy")+r.word("adaptiveStrategy") == 1
 	}
 	if !r.has("triggerCount") {
 		r.set("triggerCount", 0)
 	}
-	r.rename("triggerCount", names[metric])
+	r.rename("triggerCount", systemMetrics[metric].field)
 	r.drop("metricType", "strategy", "adaptiveStrategy")
 	return ""
 }

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// This file imports the rules that protect a resource: degrade rules become circuit breakers
-// of functions, system rules become policies for all requests.
+// This file converts degrade rules to circuit breakers of functions.
 
 // Reasons for rules that a policy file cannot express. A rule that becomes possible is
 // converted where its reason is used.
@@ -18,15 +17,7 @@ const (
 	noGateway   = "a rule of Sentinel's gateway adapter: write it as a policy with match.paths, with paramItem as its key"
 )
 
-// noMetric returns the reason for a trigger of a system rule.
-func noMetric(what string) string {
-	return "it limits by " + what + ", and policies limit by requests alone; functions.system.adaptive follows the latency in a Go program"
-}
-
-var (
-	degradeFields = []string{"resource", "limitApp", "grade", "count", "timeWindow", "slowRatioThreshold", "minRequestAmount", "statIntervalMs", "passCount", "rtSlowRequestAmount", "retryTimeoutMs", "probeNum", "statSlidingWindowBucketCount", "regex"}
-	systemFields  = []string{"highestSystemLoad", "highestCpuUsage", "avgRt", "maxThread", "qps", "limitApp"}
-)
+var degradeFields = []string{"resource", "limitApp", "grade", "count", "timeWindow", "slowRatioThreshold", "minRequestAmount", "statIntervalMs", "passCount", "rtSlowRequestAmount", "retryTimeoutMs", "probeNum", "statSlidingWindowBucketCount", "regex"}
 
 // unknown lists fields that a rule of its kind does not have.
 func (s *sentinel) unknown(r *rule, known []string) {
@@ -118,53 +109,4 @@ func (r *rule) times(fields []string, cooldown int64) []string {
 		fields = append(fields, fmt.Sprintf("trials: %d", n))
 	}
 	return fields
-}
-
-// system creates a policy for all requests from the thresholds of a system rule, and lists
-// those that depend on the machine. A negative threshold is not set.
-func (s *sentinel) system(r *rule) {
-	s.unknown(r, systemFields)
-	for _, field := range systemFields[:5] {
-		r.rational(field, new(big.Rat))
-	}
-	if r.faults != nil {
-		s.list(r.place, "system rule", "%s", strings.Join(r.faults, "; "))
-		return
-	}
-	for _, one := range []struct{ field, what string }{
-		{"highestSystemLoad", "the load of the machine"}, {"highestCpuUsage", "the CPU usage of the machine"}, {"avgRt", "the average response time of all requests"},
-	} {
-		if r.has(one.field) && r.rational(one.field, new(big.Rat)).Sign() >= 0 {
-			s.list(r.place, fmt.Sprintf("%s %s", one.field, r.fields[one.field]), "%s", noMetric(one.what))
-		}
-	}
-	d := draft{at: r.place, from: "system rule", name: "system", key: []string{"const:all"}}
-	for _, field := range []string{"qps", "maxThread"} {
-		if !r.has(field) {
-			continue
-		}
-		count := r.rational(field, new(big.Rat))
-		if count.Sign() < 0 {
-			continue
-		}
-		d.from += fmt.Sprintf(", %s %s", field, r.fields[field])
-		if field == "maxThread" && r.source == "" {
-			count = new(big.Rat).Add(count, big.NewRat(1, 1))
-			d.notes = append(d.notes, note{"limits", "Sentinel admits a request while maxThread others run, so one more than maxThread can run."})
-		}
-		n := whole(&d, count)
-		switch {
-		case n == 0:
-			d.block = true
-		case field == "qps":
-			d.limits = append(d.limits, fmt.Sprintf("%d/s sliding_window segments 2", n))
-		default:
-			d.limits = append(d.limits, fmt.Sprintf("%d concurrency", n))
-			d.differs("limits", "this counts concurrent requests, not threads. A slot that is not renewed is free after a minute.")
-		}
-	}
-	if d.limits != nil || d.block {
-		d.differs("match", "Sentinel limits inbound entries; this limits all requests.")
-		s.add(d)
-	}
 }

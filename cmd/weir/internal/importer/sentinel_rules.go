@@ -18,7 +18,9 @@ type rule struct {
 	names  []string // in order
 	faults []string // invalid fields
 
+	kind     string // of the resource of Kubernetes that has it; "" for another
 	source   string // its short form in the input; "" before it is translated
+	bbr      bool   // a system rule of sentinel-golang that admits what the process can serve
 	interval int64  // statIntervalInMs of sentinel-golang; 0 for a second
 }
 
@@ -47,13 +49,13 @@ func fieldName(name string) string {
 
 const maxRules = 100_000
 
-// rules reads the array, with the line of each element.
-func (s *sentinel) rules(data []byte) ([]rule, error) {
+// array reads an array in JSON after a number of other lines, with the line of each element.
+func (s *sentinel) array(data []byte, before int) ([]rule, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
-	line := func() int { return 1 + bytes.Count(data[:min(int(d.InputOffset()), len(data))], []byte("\n")) }
+	line := func() int { return before + 1 + bytes.Count(data[:min(int(d.InputOffset()), len(data))], []byte("\n")) }
 	fail := func(want string) error { return &Error{s.file, line(), want} }
 	if t, err := d.Token(); err != nil || t != json.Delim('[') {
-		return nil, fail("want an array of rules in JSON")
+		return nil, fail(wantRules)
 	}
 	var rules []rule
 	for d.More() {
