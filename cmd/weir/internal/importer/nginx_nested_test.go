@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/floodweir/weir/policy"
 )
 
 // TestNginxNested checks locations within locations against a model.
@@ -30,7 +32,7 @@ server {
 		t.Fatal(err)
 	}
 	set := accepted(t, result)
-	for path, want := range map[string]int{
+	zonesOf(t, set, map[string]int{
 		"/":                    1,
 		"/x":                   1,
 		"/x.css":               8,
@@ -50,14 +52,20 @@ server {
 		"/static/login/x.css":  7,
 		"/other/login/x.css":   8,
 		"/other/static/x.html": 1,
-	} {
+	})
+	if t.Failed() {
+		t.Log(string(result.Text))
+	}
+}
+
+// zonesOf checks by number which of the zones z1 to z9 limits a path; zone 3 has 3 requests per second.
+func zonesOf(t *testing.T, set *policy.Set, zones map[string]int) {
+	t.Helper()
+	for path, want := range zones {
 		got := fmt.Sprint(limitsOf(set, request{method: "GET", host: "x", path: path, ip: "192.0.2.1"}))
 		if rate := fmt.Sprintf("[z%d: %d/s leaky_bucket burst 0 nginx]", want, want); got != rate {
 			t.Errorf("%s falls under %s, want %s", path, got, rate)
 		}
-	}
-	if t.Failed() {
-		t.Log(string(result.Text))
 	}
 }
 
@@ -83,7 +91,7 @@ server {
 		t.Errorf("listed %v, want none", result.Listed)
 	}
 	set := accepted(t, result)
-	for path, want := range map[string]int{
+	zonesOf(t, set, map[string]int{
 		"/":                      1,
 		"/js":                    1,
 		"/a/x.JPEG":              2,
@@ -97,10 +105,39 @@ server {
 		"/index.php":             6,
 		"/index.php/x":           6,
 		"/index.phpx":            1,
+	})
+}
+
+// TestNginxConnections checks zones of limit_conn with several uses: they are converted if no two
+// uses have a key in common, and listed otherwise.
+func TestNginxConnections(t *testing.T) {
+	const one, two = "server { server_name a.example %s; limit_conn z 5; }\n", "server { server_name b.example *.c.example; %s }\n"
+	for _, test := range []struct {
+		key, one, two string
+		listed        int
+	}{
+		{"$host", "", "limit_conn z 3;", 0},
+		{"$http_host$binary_remote_addr", "", "limit_conn z 3;", 0},
+		{"$host", "", "limit_conn z 5;", 0}, // one policy
+		{"$server_name", "", "limit_conn z 3;", 0},
+		{"$binary_remote_addr", "", "limit_conn z 5; limit_conn_dry_run off;", 0},
+		{"$binary_remote_addr", "", "limit_conn z 3;", 1},
+		{"$host", "b.example", "limit_conn z 3;", 1},
+		{"$host", "", "limit_conn z 3; location /x/ { limit_conn z 2; }", 1},
 	} {
-		got := fmt.Sprint(limitsOf(set, request{method: "GET", host: "x", path: path, ip: "192.0.2.1"}))
-		if rate := fmt.Sprintf("[z%d: %d/s leaky_bucket burst 0 nginx]", want, want); got != rate {
-			t.Errorf("%s falls under %s, want %s", path, got, rate)
+		text := fmt.Sprintf("limit_conn_zone %s zone=z:1m;\n"+one+two, test.key, test.one, test.two)
+		result, err := nginx(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := accepted(t, result)
+		if len(result.Listed) != test.listed || strings.Contains(result.Text, "nginx shares the state") != (test.listed > 0) {
+			t.Errorf("%s: listed %v, want %d:\n%s", text, result.Listed, test.listed, result.Text)
+		}
+		for _, host := range []string{"a.example", "other.example"} {
+			if got := limitsOf(set, request{method: "GET", host: host, path: "/", ip: "192.0.2.1"}); len(got) != 1 || !strings.Contains(got[0], ": 5 concurrency") {
+				t.Errorf("%s: %s falls under %v, want 5", text, host, got)
+			}
 		}
 	}
 }
