@@ -57,3 +57,18 @@ func TestExitCodes(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckOfBudgets checks that weir check prints by how much a budget can be exceeded.
+func TestCheckOfBudgets(t *testing.T) {
+	for reserve, want := range map[string]string{
+		"{ max_output: 500 }":            "(in tokens; exceeded by at most the excess of requests in flight over the bytes of the body and 1000 input and 500 output tokens)",
+		"{ max_input: 100, step: 50 }":   "over 100 input and 4096 output tokens; streams, in steps of 50, by what the count of a step misses, such as hidden reasoning, and what is generated until the upstream is canceled)",
+		"{ step: 50 }, exhausted: allow": "over the bytes of the body and 1000 input and 4096 output tokens)",
+	} {
+		file := "policies: [{ name: ai, budget: { unit: tokens, levels: [{ name: all, key: const:all, limits: 100000/day }], reserve: " + reserve + " } }]"
+		var out, errs bytes.Buffer
+		if code := cli.Run(t.Context(), []string{"check", "-"}, strings.NewReader(file), &out, &errs, func(string) string { return "" }); code != 0 || !strings.Contains(out.String(), want) {
+			t.Errorf("check = %d\n%s%s\nwant %s", code, out.String(), errs.String(), want)
+		}
+	}
+}
