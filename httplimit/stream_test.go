@@ -277,3 +277,47 @@ func TestDisconnected(t *testing.T) {
 		}
 	}
 }
+
+// TestDisconnectedProxy checks that a reverse proxy reads a response for its usage after its client has
+// disconnected, and that the response is charged.
+func TestDisconnectedProxy(t *testing.T) {
+	gone := make(chan struct{})
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, chunk)
+		_ = http.NewResponseController(w).Flush()
+		<-gone
+		for range 100 {
+			_, _ = io.WriteString(w, strings.Repeat(chunk, 10))
+			_ = http.NewResponseController(w).Flush()
+		}
+		_, _ = io.WriteString(w, lastChunks(1001))
+	}))
+	defer api.Close()
+	to, _ := url.Parse(api.URL)
+	store := fakestore.Memory(t)
+	meter := meter(t, budget.MeterConfig{Unit: budget.Tokens, MaxInput: 100, MaxOutput: 5000, Step: 100})
+	m, err := httplimit.New(store, set(t, stepped(t, "p", ample, meter)), httplimit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	limited := m.Wrap(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, FlushInterval: -1})
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		context.AfterFunc(r.Context(), func() { close(gone) })
+		r.RemoteAddr = peer
+		limited.ServeHTTP(w, r)
+	}))
+	defer proxy.Close()
+	res, err := http.Post(proxy.URL, "application/json", strings.NewReader(streamBody))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.ReadFull(res.Body, make([]byte, len(chunk)))
+	_ = res.Body.Close()
+	<-ended
+	if got := charged(t, store, "p", ample); got != 1041 {
+		t.Errorf("charged %d, want 1041, the usage of the response", got)
+	}
+}

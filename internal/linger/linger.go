@@ -25,6 +25,7 @@ type Life struct {
 	Cancel context.CancelCauseFunc // ends the context
 	stop   func() bool             // waiting for the client to disconnect
 	drains *Drains
+	lasts  bool        // with drain
 	gone   atomic.Bool // the client has disconnected, and the handler runs on
 
 	mu     sync.Mutex
@@ -41,7 +42,7 @@ func New(ctx context.Context, drain bool, drains *Drains) (context.Context, *Lif
 		return ctx, l
 	}
 	lasting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	l.Cancel = cancel
+	l.Cancel, l.lasts = cancel, true
 	l.stop = context.AfterFunc(ctx, func() {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) || !l.drain() {
 			cancel(context.Cause(ctx))
@@ -72,7 +73,7 @@ func (l *Life) Write(w http.ResponseWriter, b []byte) (int, error) {
 		return len(b), nil
 	}
 	n, err := w.Write(b)
-	if err != nil && l.gone.Load() {
+	if err != nil && l.lasts && l.drain() { // before the context of the client ends
 		return len(b), nil
 	}
 	return n, err

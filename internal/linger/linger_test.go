@@ -3,6 +3,8 @@ package linger_test
 import (
 	"context"
 	"errors"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 	"testing/synctest"
@@ -65,6 +67,23 @@ func TestDrain(t *testing.T) {
 		l.Close()
 	})
 }
+
+// TestWriteFails checks that a write that fails starts to drain, or is an error without drain.
+func TestWriteFails(t *testing.T) {
+	var drains linger.Drains
+	for _, drain := range []bool{true, false} {
+		ctx, l := linger.New(t.Context(), drain, &drains)
+		if n, err := l.Write(broken{}, []byte("a")); (n == 1 && err == nil) != drain || l.Gone() != drain || ctx.Err() != nil {
+			t.Errorf("drain %t: Write = %d, %v, gone %t", drain, n, err, l.Gone())
+		}
+		l.Close()
+	}
+}
+
+// broken is a ResponseWriter whose client has disconnected.
+type broken struct{ http.ResponseWriter }
+
+func (broken) Write([]byte) (int, error) { return 0, net.ErrClosed }
 
 // TestNoDrain checks that a deadline, or a Life without drain, ends the context at once.
 func TestNoDrain(t *testing.T) {

@@ -121,7 +121,10 @@ func (b *Body) fill(max, length int64) {
 
 // tail returns the part of the body that was not read.
 func (b *Body) tail() io.Reader {
-	if b.err != nil && b.err != ErrFull {
+	switch {
+	case b.whole:
+		return http.NoBody // the server closes a body when the response begins
+	case b.err != nil && b.err != ErrFull:
 		return failed{b.err}
 	}
 	return b.rest

@@ -34,7 +34,13 @@ func TestRead(t *testing.T) {
 		{"above the memory", strings.NewReader(strings.Repeat("a", 100000)), -1, 1 << 20, "", replay.ErrFull, strings.Repeat("a", 100000)},
 	} {
 		memory := &replay.Memory{Max: 50000}
-		r := httptest.NewRequest(http.MethodPost, "/", tc.body)
+		closed := false
+		r := httptest.NewRequest(http.MethodPost, "/", reader(func(p []byte) (int, error) {
+			if closed {
+				return 0, http.ErrBodyReadAfterClose
+			}
+			return tc.body.Read(p)
+		}))
 		r.ContentLength = tc.length
 		var b replay.Body
 		for range 2 {
@@ -43,8 +49,11 @@ func TestRead(t *testing.T) {
 				t.Errorf("%s: Read = %d bytes, %v, want %d, %v", tc.name, len(got), err, len(tc.want), tc.err)
 			}
 		}
+		if tc.want != "" {
+			closed = true // as a server does when the response begins
+		}
 		later, err := io.ReadAll(r.Body)
-		if string(later) != tc.later || errors.Is(tc.err, broken) != errors.Is(err, broken) {
+		if string(later) != tc.later || (err != nil) != errors.Is(tc.err, broken) {
 			t.Errorf("%s: the handler read %d bytes, %v, want %d", tc.name, len(later), err, len(tc.later))
 		}
 		b.Release()
@@ -77,3 +86,7 @@ func TestReadMore(t *testing.T) {
 		t.Errorf("Read without a body = %q, %v", got, err)
 	}
 }
+
+type reader func([]byte) (int, error)
+
+func (r reader) Read(p []byte) (int, error) { return r(p) }
