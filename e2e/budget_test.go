@@ -131,7 +131,7 @@ func startBudgetGateway(t *testing.T, file string) (*exec.Cmd, string) {
 	return cmd, "http://" + address
 }
 
-// A streamed is what a client reads of a stream.
+// A streamed has the parts of a stream that a client reads.
 type streamed struct {
 	header  http.Header
 	tokens  int  // of a long stream
@@ -180,8 +180,7 @@ func stream(t *testing.T, url string, held func()) (streamed, error) {
 // TestBudget sends 500 parallel streams in four formats through two gateways, with a budget in US
 // dollars on three levels, and ends one gateway with SIGKILL in the middle. Half of the streams are
 // long: the budget ends some of them. Each level has exactly the cost of the responses that ended, of
-// what was read of those that the budget ended, and of the steps of those of the lost gateway. No
-// level is exceeded.
+// what was read of the others, and of the steps of the lost gateway. No level is exceeded.
 func TestBudget(t *testing.T) {
 	api := startModelAPI(t)
 	redis := redistest.Start(t).Addr

@@ -68,7 +68,11 @@ func (m *model) begin(w *response, h http.Header) {
 	}
 	c := stream.Config{
 		Format: m.meters[0].Config().Format, Request: m.request, HideUsage: m.hide, Read: w.usage.write,
-		Usage: func() budget.Usage { u, _, _ := w.usage.read(m.meters[0].Meter); return u },
+		Usage: func() budget.Usage {
+			u, generated, _ := w.usage.read(m.meters[0].Meter)
+			u.Output = max(u.Output, generated)
+			return u
+		},
 	}
 	if stepped {
 		c.Extend = func() (ok, fail bool) { return m.extend(w) }

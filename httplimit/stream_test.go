@@ -135,7 +135,7 @@ func TestExhausted(t *testing.T) {
 			if e.Outcome.AtEnd() {
 				events = append(events, e)
 			}
-		}}, set(t, stepped(t, "key", ample, m), stepped(t, "team", "135/24h fixed_window", m)), streamBody, func(w http.ResponseWriter, r *http.Request) {
+		}}, set(t, stepped(t, "key", ample, m), stepped(t, "team", "135/24h fixed_window", m)), `{"model":"m1","stream":true,"stream_options":{"include_usage":true}}`, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			for range 50 {
 				_, _ = io.WriteString(w, chunk)
@@ -158,6 +158,9 @@ func TestExhausted(t *testing.T) {
 			continue
 		}
 		<-canceled
+		if tc.exhausted == "finish" && !strings.Contains(text, `"completion_tokens":30`) {
+			t.Errorf("%s: no usage of 30 tokens", text)
+		}
 		if n := strings.Count(text, `"content":"a"`); n != 30 || !strings.Contains(text, "\n\n: weir budget exhausted\n\n") {
 			t.Errorf("%s: %d tokens, want 30, the reserved ones, and a comment:\n%s", tc.exhausted, n, text)
 		}
