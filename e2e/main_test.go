@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"strconv"
 	"testing"
@@ -12,6 +13,10 @@ import (
 const minParallel = 4
 
 func TestMain(m *testing.M) {
+	if addr := os.Getenv(slowUpstreamEnv); addr != "" {
+		fmt.Fprintln(os.Stderr, serveSlowUpstream(addr))
+		os.Exit(1)
+	}
 	flag.Parse()
 	if n, err := strconv.Atoi(flag.Lookup("test.parallel").Value.String()); err == nil && n < minParallel {
 		flag.Set("test.parallel", strconv.Itoa(minParallel))
