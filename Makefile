@@ -93,6 +93,10 @@ vet: ## gofmt, tidy go.mod files and vet
 staticcheck: .bin/staticcheck ## all checks of staticcheck
 	@$(fast) .bin/staticcheck -tags=$(tags) -checks all $(addsuffix /...,$(modules))
 
+.PHONY: plots
+plots: ## write the plots of docs/protection.md again
+	@cd benchmarks && go test -vet=off -count 1 -run '^TestProtect' -plot $(CURDIR)/docs/plots .
+
 .PHONY: figures
 figures: ## words, sizes and repetition of the source; DIR=another checkout to compare
 	@go run ./tools/figures $(DIR)

@@ -15,6 +15,8 @@
 //   - Nginx: requests through nginx and Weir, compared with nginx alone. It starts the
 //     servers and wrk and prints a table.
 //
+// Tests plot what protections do to goodput and latency, in virtual time: make plots.
+//
 // Times are wall times of one decision; those of Nginx are CPU times of one request.
 // Machines are noisy: quote medians and ratios of rows of the same run, never a row alone.
 package benchmarks
