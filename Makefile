@@ -26,17 +26,17 @@ modules = $(shell go list -m -f '{{.Dir}}' | sed 's|^$(CURDIR)|.|')
 units    = $(addsuffix /...,$(filter-out ./e2e,$(modules))) ./e2e/simulate/...
 servers  = $(shell go list ./e2e/... | grep -v -e /e2e/simulate -e '/e2e/flashsale$$')
 
-# Packages with concurrency, which run under the race detector only. Those with
+# Packages with concurrency, which run under the race detector only. It finds nothing in a package
+# without goroutines, such as policy and internal/algo. Those with
 # race_on_test.go have tests that need the ordinary build too, such as allocation budgets; the
 # root has those of the layers and the language.
-racy := . ./internal/... ./memstore/... ./policy ./enforce ./failover ./httplimit/... ./guard/... ./transport ./rpclimit \
+racy := . $(addprefix ./internal/,backoff decoded linger porttest replay waitqueue) ./memstore ./enforce ./failover ./httplimit/... ./guard/... ./transport ./rpclimit \
 	./contrib/connect/... ./contrib/fiber/... ./contrib/grpc/... \
 	$(addprefix ./cmd/weir/internal/,access/... admin/... cli/... decisionlog/... demo/... forwardauth/... gateway/... httpapi/... metrics/... published/... \
 	ratelimit/... respd/... rls/... run/... telemetry/... watch/...)
 both := . $(patsubst %/race_on_test.go,./%,$(wildcard */race_on_test.go */*/race_on_test.go))
 plain = $(sort $(both) $(filter-out $(shell go list $(racy)),$(shell go list $(units))))
 
-# Packages that only the tests of e2e reach, for make cover.
 # Build tags of checks and tests: the crash points of the flash sale, and gin without
 # MessagePack, which no test uses and which compiles for 20 seconds.
 tags := crashpoints,nomsgpack
@@ -45,6 +45,7 @@ tags := crashpoints,nomsgpack
 fast  := GOGC=400
 build := '-toolexec=env $(fast)'
 
+# Packages that only the tests of e2e reach, for make cover.
 SHARED := github.com/floodweir/weir/redisstore,github.com/floodweir/weir/contrib/rueidis,github.com/floodweir/weir/contrib/goredis
 
 .NOTPARALLEL:

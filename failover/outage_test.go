@@ -81,7 +81,11 @@ func total(all []admission) (n int64) {
 // each change they admit at most one capacity of the shares or of the store in addition, and
 // what the shares admit in one cool-down.
 func TestThreeNodesInAnOutage(t *testing.T) {
-	for _, text := range []string{"100/s burst 200", "10/s burst 30", "5/s burst 2", "60/s sliding_log", "60/s fixed_window"} {
+	limits := []string{"10/s burst 30", "60/s sliding_log", "100/s burst 200", "5/s burst 2", "60/s fixed_window"}
+	if racing {
+		limits = limits[:2] // what runs concurrently is the same for all
+	}
+	for _, text := range limits {
 		for _, how := range []struct {
 			name string
 			down func(context.Context) error

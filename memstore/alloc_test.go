@@ -129,7 +129,7 @@ func heap() int64 {
 func TestBytesPerKey(t *testing.T) {
 	n := 1_000_000
 	if racing {
-		n /= 10
+		n /= 100
 	}
 	for _, tt := range []struct {
 		limit string

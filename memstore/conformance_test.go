@@ -21,7 +21,11 @@ func open(tb testing.TB) storetest.Harness {
 func TestConformance(t *testing.T) { storetest.Run(t, open) }
 
 func TestDifferential(t *testing.T) {
+	decisions := 50_000
+	if racing {
+		decisions /= 20
+	}
 	for seed := range uint64(4) {
-		storetest.Differential(t, open, storetest.DiffConfig{Seed: 100 + seed, Decisions: 50_000, Backward: seed%2 == 1})
+		storetest.Differential(t, open, storetest.DiffConfig{Seed: 100 + seed, Decisions: decisions, Backward: seed%2 == 1})
 	}
 }
