@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/accesslog"
 	"github.com/floodweir/weir/cmd/weir/internal/plot"
 	"github.com/floodweir/weir/cmd/weir/internal/sim"
 )
@@ -20,6 +21,8 @@ type simOptions struct {
 	span, takes       time.Duration
 	all, json, table  bool
 	svg               string
+	trace             string
+	log               logOptions
 }
 
 func (c Config) sim() *cobra.Command {
@@ -31,7 +34,8 @@ func (c Config) sim() *cobra.Command {
 			"delay of queues. Each LIMIT decides the whole traffic. 'A + B' charges two limits together.\n" +
 			"With --all, one LIMIT stands for every algorithm with its rate and burst.\n\n" +
 			"Traffic: steady; burst (five bursts with the mean rate --rate); ramp (from 0 to --peak);\n" +
-			"flash (--rate, then a jump to --peak, and back). Requests arrive at even distances.\n\n" +
+			"flash (--rate, then a jump to --peak, and back). Requests arrive at even distances. --trace takes the\n" +
+			"arrivals and costs of a log that `weir replay` reads, such as CSV with the columns time,cost.\n\n" +
 			"Exit codes: 0 done, 2 wrong usage or invalid input.",
 		Example: "  weir sim '10/s burst 20' --all\n" +
 			"  weir sim 100/s '100/s leaky_bucket burst 50 queue' --traffic flash --rate 60/s --peak 400/s\n" +
@@ -39,6 +43,7 @@ func (c Config) sim() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.shape, "traffic", "steady", "`SHAPE` of the traffic: steady, burst, ramp or flash")
+	f.StringVar(&o.trace, "trace", "", "send the requests of a log, `FILE`, at their times, as one key")
 	f.StringVar(&o.rate, "rate", "", "`RATE` of the traffic; default twice that of the first limit")
 	f.StringVar(&o.peak, "peak", "", "`RATE` at the peak of ramp and flash; default 5 times --rate")
 	f.DurationVar(&o.span, "for", 0, "`DURATION` of the traffic; default 10 periods of the first limit")
@@ -73,6 +78,9 @@ func (c *Config) runSim(o simOptions, limits []string) error {
 		}
 	}
 	traffic, err := o.traffic(limits[0])
+	if o.trace != "" {
+		traffic, err = c.readTrace(&o)
+	}
 	if err != nil {
 		return err
 	}
@@ -127,6 +135,38 @@ func (o *simOptions) traffic(limit string) (*sim.Traffic, error) {
 		}
 	}
 	return sim.NewTraffic(shape)
+}
+
+// readTrace returns the requests of a log as traffic.
+func (c *Config) readTrace(o *simOptions) (*sim.Traffic, error) {
+	logs, done, err := c.open([]string{o.trace}, &o.log)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	t := &sim.Traffic{Name: o.trace}
+	var order accesslog.Sorter
+	begin := int64(-1)
+	spaced := accesslog.Spacer{Emit: func(e *accesslog.Entry, at int64) {
+		if begin < 0 {
+			begin = at
+		}
+		t.Arrivals = append(t.Arrivals, sim.Arrival{At: time.Duration(at-begin) * time.Microsecond, Cost: e.Cost})
+	}}
+	var e accesslog.Entry
+	for logs[0].Next(&e) && len(t.Arrivals) < sim.MaxRequests {
+		order.Add(&e, spaced.Add)
+	}
+	order.Flush(spaced.Add)
+	spaced.Flush()
+	if err := logs[0].Err(); err != nil {
+		return nil, err
+	}
+	if len(t.Arrivals) == 0 || len(t.Arrivals) >= sim.MaxRequests {
+		return nil, fmt.Errorf("--trace: %s: got %d requests, want 1 to %d", o.trace, len(t.Arrivals), sim.MaxRequests-1)
+	}
+	t.Span = t.Arrivals[len(t.Arrivals)-1].At + time.Second
+	return t, nil
 }
 
 func (o *simOptions) title(t *sim.Traffic) string {
