@@ -43,6 +43,19 @@ func newPolicy(tb testing.TB, name string, mode policy.Mode) *policy.Policy {
 	return p
 }
 
+// shared returns a policy with tenants.
+func shared(tb testing.TB) *policy.Policy {
+	tb.Helper()
+	p, err := policy.New(policy.Config{
+		Name: "shared", Key: []policy.KeyPart{{Source: policy.ClientIP}}, Limits: []weir.Limit{weir.MustLimit("10/s burst 10")},
+		Tenants: []policy.Tenant{{Key: []string{"*"}, Weight: 1, Burst: 1}},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
 func newSet(tb testing.TB, ps ...*policy.Policy) *policy.Set {
 	tb.Helper()
 	s, err := policy.NewSet(ps...)
@@ -361,7 +374,11 @@ func TestPage(t *testing.T) {
 	m.Protection("http://127.0.0.1:3000")("breaker", false)
 	m.Observe("d", enforce.Event{Policy: newPolicy(t, "api", policy.Enforce), Outcome: enforce.Unsettled})
 	m.Observe("d", enforce.Event{Policy: newPolicy(t, "api", policy.Enforce), Outcome: enforce.Unpriced})
+	m.Observe("d", enforce.Event{Policy: shared(t), Outcome: enforce.Admitted, Decision: weir.Decision{OK: true, Borrowed: true}})
 	families := scrape(t, m)
+	if got := families["weir_borrowed_total"].GetMetric()[0].GetCounter().GetValue(); got != 1 {
+		t.Errorf("weir_borrowed_total %v, want 1", got)
+	}
 	for name, f := range families {
 		if !strings.HasPrefix(name, "weir_") {
 			continue
