@@ -38,6 +38,14 @@
 // A streaming call is decided once, at its start. It keeps a slot of a concurrency limit
 // until its handler returns. Config.Messages limits the messages of a client stream.
 //
+// # Protection
+//
+// Config.Protect rejects calls with CodeUnavailable while a resource is overloaded, before any
+// policy is charged. The details are a RetryInfo and an ErrorInfo with the name of the
+// protection, which is the metadata Weir-Protection too. The latency of a stream ends with the
+// first message of the server, without waits for the client. A bulkhead holds its slot until the
+// handler returns.
+//
 // # Concurrency
 //
 // A Server and a Client are safe for concurrent use.

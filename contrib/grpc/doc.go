@@ -36,6 +36,21 @@
 // A streaming call is decided once, at its start. It keeps a slot of a concurrency limit
 // until its handler returns. Config.Messages limits the messages of a client stream.
 //
+// # Protection
+//
+// Config.Protect rejects calls with UNAVAILABLE while a resource is overloaded, before any
+// policy is charged. The details are a RetryInfo and an ErrorInfo with the name of the
+// protection, which is the trailer weir-protection too. RESOURCE_EXHAUSTED would say that this
+// client has used up its limit.
+//
+//	protections, err := failsafe.ForRequests("orders", guard.Settings{Bulkhead: &guard.Bulkhead{Max: 20}})
+//	…
+//	chain := protect.New(protect.Config{Protections: protections})
+//	limits, err := weirgrpc.New(store, set, weirgrpc.Config{Protect: rpclimit.ProtectConfig{Chain: chain}})
+//
+// The latency of a stream ends with the first message of the server, without waits for the
+// client. A bulkhead holds its slot until the handler returns.
+//
 // # Order
 //
 // A unary call is decided after its message was read: bound messages with
