@@ -76,7 +76,11 @@ func Protect(c ProtectConfig) func(http.Handler) http.Handler {
 					pass.End(errFailed) // it panicked
 				}
 			}()
-			next.ServeHTTP(res, r.WithContext(ctx))
+			r = r.WithContext(ctx)
+			if r.Body != nil && r.Body != http.NoBody {
+				r.Body = &slowBody{r.Body, pass}
+			}
+			next.ServeHTTP(res, r)
 			res.returned = true
 		})
 	}
@@ -94,6 +98,19 @@ func (c *ProtectConfig) reject(w http.ResponseWriter, err error) {
 		retry = rejected.RetryAfter()
 	}
 	respond(w, http.StatusServiceUnavailable, problemType, body, retry, c.RetryJitter)
+}
+
+// A slowBody is the body of a request. The time that it waits for the client is not latency: slow
+// clients must not open a breaker.
+type slowBody struct {
+	io.ReadCloser
+	pass *protect.Pass
+}
+
+// Read implements [io.Reader].
+func (b *slowBody) Read(p []byte) (int, error) {
+	defer b.pass.Waited(b.pass.Now())
+	return b.ReadCloser.Read(p)
 }
 
 // A firstByte is a ResponseWriter that reports the beginning of the response.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -54,6 +55,7 @@ func TestProtectResults(t *testing.T) {
 		name    string
 		path    string
 		ctx     context.Context
+		body    io.Reader
 		handler http.HandlerFunc
 		want    []string
 	}{
@@ -71,6 +73,11 @@ func TestProtectResults(t *testing.T) {
 			http.NewResponseController(w).Flush()
 			<-time.After(time.Second)
 		}, want: []string{"ok after 0s"}},
+		{name: "slow client", body: slowReader{}, handler: func(w http.ResponseWriter, r *http.Request) {
+			io.ReadAll(r.Body)
+			<-time.After(time.Second)
+			w.WriteHeader(200)
+		}, want: []string{"ok after 1s"}},
 		{name: "no response", handler: func(http.ResponseWriter, *http.Request) { <-time.After(time.Second) }, want: []string{"ok after 1s"}},
 		{name: "failure", handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, want: []string{"failed after 0s"}},
 		{name: "panic", handler: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, want: []string{"failed after 0s"}},
@@ -91,7 +98,7 @@ func TestProtectResults(t *testing.T) {
 					},
 					Exempt: func(r *http.Request) bool { return r.URL.Path == "/healthz" },
 				})(c.handler)
-				r := httptest.NewRequest("GET", "/"+strings.TrimPrefix(c.path, "/"), nil)
+				r := httptest.NewRequest("GET", "/"+strings.TrimPrefix(c.path, "/"), c.body)
 				if c.ctx != nil {
 					r = r.WithContext(c.ctx)
 				}
@@ -105,6 +112,14 @@ func TestProtectResults(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A slowReader ends after an hour.
+type slowReader struct{}
+
+func (slowReader) Read([]byte) (int, error) {
+	<-time.After(time.Hour)
+	return 0, io.EOF
 }
 
 // TestClassify checks that the first policy that matches names the class.
