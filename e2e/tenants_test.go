@@ -2,12 +2,15 @@ package e2e_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -15,6 +18,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/internal/algo"
 	"github.com/floodweir/weir/memstore"
 )
 
@@ -86,6 +90,116 @@ func TestRedisTenants(t *testing.T) {
 	}
 	if admitted < 1000 || denied < 1000 {
 		t.Errorf("%d admitted, %d denied, want at least 1000 of each", admitted, denied)
+	}
+}
+
+const greedyFile = `
+policies:
+  - name: api
+    key: header:X-Tenant
+    limits: 100/s burst 500
+    surplus: SURPLUS
+    tenants: [TENANTS{ key: "*", burst: 20 }]
+`
+
+// TestRedisGreedyTenant has three processes share a limit in Redis. Nine tenants and many keys of
+// the tenant * send all that they can. A bucket of the parent admits all that is admitted, by
+// the instants of the decisions. Each tenant gets from its own minimum exactly what a private
+// bucket admits.
+func TestRedisGreedyTenant(t *testing.T) {
+	t.Parallel()
+	binary, redis := programtest.Weir(t), redistest.Start(t)
+	for i, surplus := range []string{"first_come", "weighted"} {
+		t.Run(surplus, func(t *testing.T) {
+			names := ""
+			for i := range 9 {
+				names += fmt.Sprintf("{ key: t%d, burst: 20 }, ", i)
+			}
+			text := strings.NewReplacer("SURPLUS", surplus, "TENANTS", names).Replace(greedyFile)
+			var processes []string
+			for range 3 {
+				processes = append(processes, serve(t, binary, text, "--store", fmt.Sprintf("redis://%s/%d", redis.Addr, i)).api)
+			}
+			var all [10][]taken
+			var wg sync.WaitGroup
+			for tenant := range all {
+				wg.Go(func() {
+					key, n := "t", usual(300, 3000)
+					if tenant == 9 {
+						key, n = "other", 3*n
+					}
+					for i := range n {
+						all[tenant] = append(all[tenant], takeFor(t, processes[i%3], fmt.Sprint(key, tenant+i*(tenant/9))))
+					}
+				})
+			}
+			wg.Wait()
+			checkGreedy(t, all[:])
+		})
+	}
+}
+
+// taken is the decision on a request of 1 token.
+type taken struct {
+	OK, Borrowed bool
+	At           time.Time
+	Degraded     string
+}
+
+func takeFor(t *testing.T, api, key string) (d taken) {
+	status, _, body := post(t, api+"/v1/take", fmt.Sprintf(`{"policy":"api","key":%q}`, key))
+	if err := json.Unmarshal(body, &d); err != nil || status != http.StatusOK && status != http.StatusTooManyRequests || d.Degraded != "" {
+		t.Errorf("%s: %d %s, %v", key, status, body, err)
+	}
+	return d
+}
+
+// checkGreedy replays the decisions of ten tenants with equal weights, of 100/s burst 500, each
+// in its order.
+func checkGreedy(t *testing.T, tenants [][]taken) {
+	t.Helper()
+	parent, err := algo.NewTokenBucket(100, 1_000_000, 500)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := algo.NewTokenBucket(100, 10_000_000, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	take := func(b *algo.TokenBucket, s []int64, at time.Time) ([]int64, bool) {
+		s, r := b.Do(s, algo.Ask{Op: algo.Take, Now: at.UnixMicro(), N: 1})
+		return s, r.OK
+	}
+	var admitted []taken
+	own, borrowed := 0, 0
+	for i, all := range tenants {
+		var s []int64
+		for n, d := range all {
+			var ok bool
+			if s, ok = take(private, s, d.At); ok != (d.OK && !d.Borrowed) {
+				t.Fatalf("tenant %d, request %d: %+v, its private bucket admits it: %v", i, n, d, ok)
+			}
+			if d.OK {
+				admitted = append(admitted, d)
+			}
+			if d.Borrowed {
+				borrowed++
+			} else if d.OK {
+				own++
+			}
+		}
+	}
+	slices.SortFunc(admitted, func(a, b taken) int { return a.At.Compare(b.At) })
+	var s []int64
+	for i, d := range admitted {
+		var ok bool
+		if s, ok = take(parent, s, d.At); !ok {
+			t.Fatalf("admission %d at %v is above the parent", i, d.At)
+		}
+	}
+	t.Logf("%d admitted of their own, %d borrowed", own, borrowed)
+	if own < 200 || borrowed < 100 { // the bursts, and a part of the pool
+		t.Errorf("%d admitted of their own, %d borrowed, want at least 200 and 100", own, borrowed)
 	}
 }
 

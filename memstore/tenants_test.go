@@ -13,9 +13,9 @@ import (
 )
 
 // tenantLimits returns the limits of n tenants with equal weights.
-func tenantLimits(t testing.TB, n int, burst, each int64) []weir.Limit {
+func tenantLimits(t testing.TB, n int, burst, each int64, weighted bool) []weir.Limit {
 	t.Helper()
-	c := weir.TenantBucket{Count: 1000, Period: time.Second, Burst: burst}
+	c := weir.TenantBucket{Count: 1000, Period: time.Second, Burst: burst, Weighted: weighted}
 	for i := range n {
 		c.Tenants = append(c.Tenants, weir.Tenant{Name: fmt.Sprint("t", i), Weight: 1, Burst: each})
 	}
@@ -30,6 +30,12 @@ func tenantLimits(t testing.TB, n int, burst, each int64) []weir.Limit {
 // and return. Each moderate one gets its minimum in each second of its demand, from the first
 // on. A bucket of the parent admits all that is admitted.
 func TestGreedyTenant(t *testing.T) {
+	for _, weighted := range []bool{false, true} {
+		t.Run(fmt.Sprint("weighted=", weighted), func(t *testing.T) { greedyTenant(t, weighted) })
+	}
+}
+
+func greedyTenant(t *testing.T, weighted bool) {
 	const minimum = 100
 	requests := 1_000_000
 	if racing {
@@ -41,7 +47,7 @@ func TestGreedyTenant(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	parent, limits := weir.MustLimit("1000/s burst 1000"), tenantLimits(t, 10, 1000, 50)
+	parent, limits := weir.MustLimit("1000/s burst 1000"), tenantLimits(t, 10, 1000, 50, weighted)
 	r := rand.New(rand.NewPCG(1, 1))
 	var sent int
 	var least [10]int64 // in a second of demand

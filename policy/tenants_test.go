@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -94,6 +95,12 @@ func TestTenantsRefuse(t *testing.T) {
 		{"by weight", func(c *policy.Config) { c.Weighted = true }, ""},
 		{"credits", func(c *policy.Config) { c.Weighted, c.Tenants[0].Burst = true, 41 }, "at most 50 in all tenants, half of the burst of the limit"},
 		{"by weight without tenants", func(c *policy.Config) { c.Weighted, c.Tenants = true, nil }, "surplus: weighted: want it only with tenants"},
+		{"a thousand", func(c *policy.Config) {
+			for i := range 998 {
+				c.Tenants = append(c.Tenants, tenant(fmt.Sprint("t", i), int64(i+1), 1))
+			}
+			c.Limits = limits("2000/s burst 2000")
+		}, ""},
 		{"too many", func(c *policy.Config) { c.Tenants = make([]policy.Tenant, 1001) }, "want at most 1000"},
 		{"by hand", func(c *policy.Config) {
 			c.Limits, c.Tenants = limits("10/s tenant_bucket tenant a tenants a:1:1"), nil

@@ -351,6 +351,26 @@ func TestNothingGlobal(t *testing.T) {
 	}
 }
 
+// TestBorrowed checks that admitted requests with borrowed tokens are counted, only for policies
+// with tenants.
+func TestBorrowed(t *testing.T) {
+	m, tenants := metrics.New(metrics.Config{}), shared(t)
+	borrowed := weir.Decision{OK: true, Borrowed: true}
+	for _, e := range []enforce.Event{
+		{Policy: tenants, Outcome: enforce.Admitted, Decision: borrowed},
+		{Policy: tenants, Outcome: enforce.Admitted, Decision: weir.Decision{OK: true}},
+		{Policy: tenants, Outcome: enforce.Held, Decision: borrowed},
+		{Policy: newPolicy(t, "other", policy.Enforce), Outcome: enforce.Admitted, Decision: borrowed},
+	} {
+		m.Observe("http", e)
+	}
+	got := scrape(t, m)
+	wantValue(t, got, 1, "weir_borrowed_total", "api")
+	if n := len(got["weir_borrowed_total"].GetMetric()); n != 1 {
+		t.Errorf("%d series, want 1", n)
+	}
+}
+
 // TestPage compares the table of docs/operations.md with the metrics.
 func TestPage(t *testing.T) {
 	const file = "../../../../docs/operations.md"
