@@ -55,7 +55,7 @@ func (w *app) importer() *cobra.Command {
 	add("envoy PATH...", "Convert files or directories of envoyproxy/ratelimit", cobra.MinimumNArgs(1), func(args []string) (*importer.Result, error) {
 		return importer.Envoy(args...)
 	})
-	add("sentinel RULES.JSON", "Convert rules of Sentinel or sentinel-golang; - is standard input", cobra.ExactArgs(1), func(args []string) (*importer.Result, error) {
+	add("sentinel RULES", "Convert rules of Sentinel or sentinel-golang in JSON, YAML or manifests of Kubernetes; - is standard input", cobra.ExactArgs(1), func(args []string) (*importer.Result, error) {
 		data, err := w.read(args[0])
 		if err != nil {
 			return nil, err

@@ -108,14 +108,16 @@ func (s *sentinel) threshold(r *rule, field string, value *big.Rat, what string)
 		s.forAll(r, what, value)
 		return ""
 	case "maxThread":
-		if r.source == "" { // admits a request while maxThread others run
-			value = new(big.Rat).Add(value, big.NewRat(1, 1))
-		}
-		if value.Sign() == 0 {
+		if value.Sign() == 0 && r.source != "" {
 			s.forAll(r, what, value)
 			return ""
 		}
-		lowest(&rules.threads, floor(value))
+		// Sentinel admits a request while maxThread others run or fewer, sentinel-golang while fewer do.
+		threads := floor(value)
+		if r.source == "" || !value.IsInt() {
+			threads++
+		}
+		lowest(&rules.threads, threads)
 		rules.differs("these are concurrent requests until the end of the response, not threads.")
 		if r.source == "" {
 			rules.differs("Sentinel admits a request while maxThread others run, so one more than maxThread can run.")

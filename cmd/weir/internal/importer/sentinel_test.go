@@ -167,6 +167,7 @@ func TestSentinelProtection(t *testing.T) {
 		`"highestSystemLoad": 3.7`:                                          "# differs: the load 3.7 is rounded down: system.load is a whole number.\nsystem:\n  load: 3\n",
 		`"metricType": 0, "triggerCount": 8, "strategy": 1`:                 "such as health checks.\nsystem:\n  load: 8\n",
 		`"metricType": "Load", "triggerCount": 8, "strategy": "NoAdaptive"`: "system:\n  load: 8\n",
+		`"metricType": 2, "triggerCount": 0.7`:                              "of it, which is 1.\n  inflight: 2\n",
 		`"metricType": 0, "triggerCount": 8`:                                "sentinel-golang rejects every request without BBR.",
 		`"resource": "a", "strategy": 1, "retryTimeoutMs": 20, "minRequestAmount": 20, "statIntervalMs": 2000, "threshold": 0.2, "probeNum": 3`: "breaker: { rate: 20, of: 20, period: 2000ms, cooldown: 20ms, trials: 3 }",
 		`"resource": "a", "strategy": 0, "retryTimeoutMs": 10, "maxAllowedRtMs": 100, "threshold": 0.1, "statIntervalMs": 1000`:                 "breaker: { slow_rate: 10, of: 1, period: 1000ms, slow: 101ms, cooldown: 10ms }",
