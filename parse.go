@@ -88,7 +88,7 @@ type parser struct {
 }
 
 func (p *parser) errorf(format string, args ...any) error {
-	return fmt.Errorf("weir: limit %q: %w: %s", p.text, ErrInvalid, fmt.Sprintf(format, args...))
+	return fmt.Errorf("weir: limit %q: %w: %w", p.text, ErrInvalid, fmt.Errorf(format, args...))
 }
 
 // next removes and returns the next word; "" at the end.
@@ -248,7 +248,11 @@ func (p *parser) valued(c *parsed, word string) (err error) {
 		}
 		c.day = int(n)
 	default:
-		return p.errorf("want burst, an algorithm or one of its options, got %q%s", word, suggest(word, optionWords))
+		hint := suggest(word, optionWords)
+		if hint == "" && c.period == 0 && c.calendar == "" {
+			return p.errorf("want a count per period such as 10/s, got %q", p.text)
+		}
+		return p.errorf("want burst, an algorithm or one of its options, got %q%s", word, hint)
 	}
 	return err
 }

@@ -1,17 +1,23 @@
 package weir
 
 import (
+	"errors"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/floodweir/weir/internal/algo"
 )
 
 // rate reads COUNT/PERIOD. The count of a bucket may have a decimal point: 1.5/m is 3 per 2m. Its
 // burst is then the count rounded up, not that of the longer period.
 func (p *parser) rate(c *parsed, count, period string) (err error) {
 	whole, decimals, fraction := strings.Cut(strings.TrimSuffix(count, "r"), ".")
-	if c.count, err = p.number("count", whole+decimals); err != nil || fraction && (whole == "" || decimals == "" || len(decimals) > 6 || strings.Contains(decimals, "_")) {
+	if c.count, err = p.number("count", whole+decimals); errors.Is(err, algo.ErrRange) {
+		return err
+	}
+	if err != nil || fraction && (whole == "" || decimals == "" || len(decimals) > 6 || strings.Contains(decimals, "_")) {
 		return p.errorf("count: want a whole number, or one with up to 6 decimals, got %q", count)
 	}
 	if err := p.period(c, period); err != nil || !fraction {
@@ -45,6 +51,9 @@ func (p *parser) rate(c *parsed, count, period string) (err error) {
 
 func (p *parser) number(name, word string) (int64, error) {
 	n, err := strconv.ParseInt(strings.ReplaceAll(word, "_", ""), 10, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, p.errorf("%s: %w: want at most %d, got %q", name, algo.ErrRange, int64(algo.MaxCount), word)
+	}
 	if err != nil || strings.HasPrefix(word, "_") || strings.HasPrefix(word, "+") {
 		return 0, p.errorf("%s: want a whole number, got %q", name, word)
 	}

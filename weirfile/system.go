@@ -52,7 +52,8 @@ func (d *decoder) system(p place) *SystemRules {
 	if s.Load > 0 {
 		d.note(m.at("load"), "the load average is that of the machine, also in a container: use cpu there")
 	}
-	if s.CPU == 0 && s.Memory == 0 && s.Load == 0 && s.InFlight == 0 && m.node.Kind() == strict.Map {
+	rules := m.at("cpu").there() || m.at("memory").there() || m.at("load").there() || m.at("inflight").there()
+	if !rules && m.node.Kind() == strict.Map {
 		d.failIn(p, "", "%s", p.shape.Want)
 	}
 	var classes []*policy.Policy

@@ -37,7 +37,7 @@ func LoadMerged(path string) (*Config, error) { return load(path, true) }
 func load(path string, merge bool) (*Config, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("ratelimit: %w", err)
+		return nil, fmt.Errorf("ratelimit: %s: want a file, or a directory with files that end in .yaml or .yml: %w", path, err)
 	}
 	files := []string{path}
 	if info.IsDir() {

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"github.com/floodweir/weir"
@@ -43,7 +44,7 @@ func openMemory(snapshot string, log *slog.Logger) (*memstore.Store, func(), err
 	// without limit under on_store_error: open.
 	store, err := memstore.New(memstore.Config{Snapshot: snapshot, Full: memstore.Share})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("--snapshot %q: want a file of a memory store, in a directory that can be written: %w", snapshot, err)
 	}
 	return store, func() {
 		if err := store.Close(); err != nil {
