@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,10 +30,21 @@ type wildcard struct {
 	override int // index of Config.Overrides
 }
 
+// yield lets other goroutines run at each hundredth element of a long list: on a small machine, a
+// reload would otherwise delay requests by whole slices of time.
+func yield(i int) {
+	if i%100 == 99 {
+		runtime.Gosched()
+	}
+}
+
 // sameOverrides reports whether p and o have overrides of the same keys whose limits are
 // the same.
 func (p *Policy) sameOverrides(o *Policy, same func(a, b []weir.Limit) bool) bool {
+	n := 0
 	limits := func(i, j int) bool {
+		n++
+		yield(n)
 		a, b := &p.config.Overrides[i], &o.config.Overrides[j]
 		return a.Block == b.Block && a.Unlimited == b.Unlimited && same(a.Limits, b.Limits)
 	}
@@ -61,6 +73,7 @@ func (p *Policy) compileOverrides(f *faults) {
 	places := make(map[string]int, len(overrides))
 	valid := map[*weir.Limit]int{}
 	for i, o := range overrides {
+		yield(i)
 		field := "overrides[" + strconv.Itoa(i) + "]"
 		checkFixed(f, field+".", o.Limits, o.Block, o.Unlimited)
 		if n := len(o.Limits); n > 0 && valid[&o.Limits[0]] != n { // overrides of a table share few slices

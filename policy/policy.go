@@ -48,6 +48,7 @@ func New(c Config) (*Policy, error) {
 	p.config.Overrides = slices.Clone(p.config.Overrides)
 	once := map[*weir.Limit][]weir.Limit{} // overrides of a table share few slices
 	for i := range p.config.Overrides {
+		yield(i)
 		if o := &p.config.Overrides[i]; len(o.Limits) > 0 {
 			first := &o.Limits[0]
 			if l, ok := once[first]; !ok || len(l) != len(o.Limits) {

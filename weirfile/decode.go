@@ -18,7 +18,8 @@ type decoder struct {
 	expressions map[string]outcome // by what they are to be and their text
 	compiled    int                // bytes of them
 	notes       []string
-	parsed      map[string]weir.Limit // by text: overrides repeat a few
+	parsed      map[string]weir.Limit   // by text: overrides repeat a few
+	shared      map[string][]weir.Limit // by their texts
 
 	read         func(name string) ([]byte, error) // of a table; nil if other files are not read
 	prices       *budget.Prices                    // nil if there are none, or for pricesFailed

@@ -116,9 +116,13 @@ type policyReader struct {
 	field  string
 	places map[string]strict.Node // by field of the policy, as "match.paths[0]"
 
-	unit   budget.Unit       // of the limits of a budget; "" for other limits
-	tables map[string]source // of overrides, by the field of these, such as "overrides"
+	unit   budget.Unit        // of the limits of a budget; "" for other limits
+	lists  map[string][]place // of overrides in the file, by their field
+	tables tables             // of overrides
 }
+
+// tables are the sources of overrides, by the field of these, such as "overrides".
+type tables map[string]source
 
 // A source is a file with overrides.
 type source struct {
@@ -148,10 +152,11 @@ func (r *policyReader) report(errs fault.Errors, known Errors) {
 	}
 next:
 	for _, e := range errs {
-		if name, line, ok := r.inTable(e.Field); ok {
+		if name, line, ok := r.tables.find(e.Field); ok {
 			r.FailFile(name, line, 1, r.at(e.Field), e.Value, e.Want)
 			continue
 		}
+		r.locate(e.Field, around)
 		place := r.places[e.Field]
 		if faulty[e.Field] || e.Value == "" && (around[e.Field] || faulty[""]) {
 			continue
@@ -168,6 +173,18 @@ next:
 			place = r.places[""]
 		}
 		r.Fail(place, r.at(e.Field), e.Value, "%s", e.Want)
+	}
+}
+
+// locate records the positions of the override of a field, if the field is of one. An override
+// around a fault has one position: to read it again would report the fault again.
+func (r *policyReader) locate(field string, around map[string]bool) {
+	for of, list := range r.lists {
+		if i, ok := indexIn(field, of); ok && i < len(list) {
+			if r.record(list[i]); !around[strict.Index(of, i)] {
+				r.override(list[i])
+			}
+		}
 	}
 }
 

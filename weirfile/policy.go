@@ -315,34 +315,6 @@ func (r *policyReader) onDenied(p place, o *policy.OnDenied) {
 	}
 }
 
-func (r *policyReader) overrides(p place, c *policy.Config) {
-	switch {
-	case !p.there():
-	case p.node.Kind() == strict.List:
-		p.shape = p.shape.As(grammar.List)
-	case p.node.Kind() == strict.Map:
-		r.record(p)
-		if m, _ := r.Map(p.node, p.field, nil); !m.Names["file"].There() {
-			r.failIn(p, p.node.String(), "%s", p.shape.Want)
-			return
-		}
-		p.shape = p.shape.As(grammar.Map)
-		r.table(r.mapping(p).at("file"), c)
-		return
-	}
-	for _, e := range r.elements(p) {
-		m := r.mapping(r.record(e))
-		var o policy.Override
-		if p := m.at("key"); p.there() {
-			o.Key = r.overrideKey(r.record(p))
-		}
-		if p := m.at("limits"); p.there() {
-			o.Limits, o.Block, o.Unlimited = r.allowance(r.record(p))
-		}
-		c.Overrides = append(c.Overrides, o)
-	}
-}
-
 func (r *policyReader) tenants(p place, c *policy.Config) {
 	for _, e := range r.elements(p) {
 		m := r.mapping(r.record(e))

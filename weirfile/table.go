@@ -8,12 +8,75 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/weirfile/internal/grammar"
 	"github.com/floodweir/weir/weirfile/internal/table"
 	"github.com/floodweir/weir/weirfile/strict"
 )
 
-// table reads the overrides of a policy from the CSV file that p names.
-func (r *policyReader) table(p place, c *policy.Config) {
+// overrides reads the overrides of a policy: a list, or a file with one.
+func (r *policyReader) overrides(p place, c *policy.Config) {
+	list := p.shape.As(grammar.List)
+	switch {
+	case !p.there():
+	case p.node.Kind() == strict.List:
+		p.shape = list
+	case p.node.Kind() == strict.Map:
+		r.record(p)
+		if m, _ := r.Map(p.node, p.field, nil); !m.Names["file"].There() {
+			r.failIn(p, p.node.String(), "%s", p.shape.Want)
+			return
+		}
+		p.shape = p.shape.As(grammar.Map)
+		r.table(r.mapping(p).at("file"), list.Of, c)
+		return
+	}
+	elements := r.elements(p)
+	if len(elements) == 0 {
+		return
+	}
+	if r.lists == nil {
+		r.lists = map[string][]place{}
+	}
+	r.lists[strings.TrimPrefix(p.field, r.field+".")] = elements
+	places := r.places
+	r.places = map[string]strict.Node{}
+	for _, e := range elements {
+		clear(r.places) // report reads the override of a fault again
+		c.Overrides = append(c.Overrides, r.override(e))
+	}
+	r.places = places
+}
+
+// override reads one override. Overrides with equal limits share a slice of them.
+func (r *policyReader) override(e place) (o policy.Override) {
+	m := r.mapping(r.record(e))
+	if p := m.at("key"); p.there() {
+		o.Key = r.overrideKey(r.record(p))
+	}
+	if p := m.at("limits"); p.there() {
+		o.Limits, o.Block, o.Unlimited = r.allowance(r.record(p))
+	}
+	if r.shared == nil {
+		r.shared = map[string][]weir.Limit{}
+	}
+	var key []byte
+	for _, l := range o.Limits {
+		if l.IsZero() {
+			return o
+		}
+		key = append(append(key, l.String()...), '\n')
+	}
+	if l, known := r.shared[string(key)]; known {
+		o.Limits = l
+	} else if len(o.Limits) > 0 {
+		r.shared[string(key)] = o.Limits
+	}
+	return o
+}
+
+// table reads the overrides of a policy from the file that p names: CSV, or YAML with a list of the
+// shape of.
+func (r *policyReader) table(p place, of *grammar.Shape, c *policy.Config) {
 	name, ok := r.text(p)
 	switch {
 	case !ok || len(c.Key) == 0: // a missing key is a fault already
@@ -26,7 +89,16 @@ func (r *policyReader) table(p place, c *policy.Config) {
 	name = inDir(r.Name(), name)
 	data, err := r.read(name)
 	if err != nil {
-		r.failIn(p, p.node.String(), "want a CSV file: %s", strict.Printable(strings.TrimPrefix(err.Error(), "weirfile: ")))
+		r.failIn(p, p.node.String(), "want a CSV or YAML file: %s", strict.Printable(strings.TrimPrefix(err.Error(), "weirfile: ")))
+		return
+	}
+	if r.tables == nil {
+		r.tables = tables{}
+	}
+	if ext := strings.ToLower(filepath.Ext(name)); ext == ".yaml" || ext == ".yml" {
+		l := listReader{policyReader: r, name: name, field: r.at(field), of: of}
+		l.read(data)
+		c.Overrides, r.tables[field] = l.overrides, source{name, l.lines}
 		return
 	}
 	rows := table.Reader{
@@ -38,9 +110,6 @@ func (r *policyReader) table(p place, c *policy.Config) {
 		},
 	}
 	t := rows.Read(data)
-	if r.tables == nil {
-		r.tables = map[string]source{}
-	}
 	c.Overrides, r.tables[field] = t.Overrides, source{name, t.Lines}
 }
 
@@ -52,16 +121,23 @@ func inDir(path, name string) string {
 	return filepath.Join(filepath.Dir(path), name)
 }
 
-// inTable returns the file and the line of a field in a table of overrides, if it has one.
-func (r *policyReader) inTable(field string) (name string, line int, ok bool) {
-	for of, t := range r.tables {
-		rest, found := strings.CutPrefix(field, of+"[")
-		index, _, _ := strings.Cut(rest, "]")
-		if i, err := strconv.Atoi(index); found && err == nil && i < len(t.lines) {
+// find returns the file and the line of a field, if a table has it.
+func (all tables) find(field string) (name string, line int, ok bool) {
+	for of, t := range all {
+		if i, ok := indexIn(field, of); ok && i < len(t.lines) {
 			return t.name, int(t.lines[i]), true
 		}
 	}
 	return "", 0, false
+}
+
+// indexIn returns the index of a field in the list of another, as 2 for "overrides[2].key" in
+// "overrides".
+func indexIn(field, list string) (i int, ok bool) {
+	rest, found := strings.CutPrefix(field, list+"[")
+	index, _, _ := strings.Cut(rest, "]")
+	i, err := strconv.Atoi(index)
+	return i, found && err == nil
 }
 
 // Includes returns the names of the files that the policy file at path includes, whether they

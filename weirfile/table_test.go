@@ -7,8 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/metrics"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,7 +84,7 @@ func TestTableErrors(t *testing.T) {
 	if err := os.Remove(filepath.Join(filepath.Dir(path), "overrides.csv")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := weirfile.Load(path); err == nil || !strings.Contains(err.Error(), `weir.yaml:5:24: policies[0].overrides.file: "overrides.csv": want a CSV file: open `) {
+	if _, err := weirfile.Load(path); err == nil || !strings.Contains(err.Error(), `weir.yaml:5:24: policies[0].overrides.file: "overrides.csv": want a CSV or YAML file: open `) {
 		t.Errorf("Load without the table = %v, want an error of the field", err)
 	}
 	if _, err := weirfile.Parse("weir.yaml", []byte("policies: [{ name: a, key: client.ip, limits: 1/s, overrides: { file: /etc/passwd } }]")); err == nil ||
@@ -144,18 +146,96 @@ func TestFollowTable(t *testing.T) {
 	})
 }
 
-// bigTable returns a policy file with 100,000 overrides.
+// bigTable returns a policy file with 100,000 overrides in CSV.
 func bigTable(tb testing.TB) string {
-	var b strings.Builder
-	b.WriteString("key,limits\n")
-	for i := range 100_000 {
-		fmt.Fprintf(&b, "customer-%06d,%d/s burst 200; 5000/24h\n", i, 100+i%50)
-	}
-	return withTable(tb, "header:K", b.String())
+	return withTable(tb, "header:K", "key,limits\n"+many(100_000, "customer-%06d,%d/s burst 200; 5000/24h\n"))
 }
 
-// TestTableMemory checks that loading 100,000 overrides allocates at most 100 MB in total, so
-// that memory grows by less.
+// many returns the text of n overrides.
+func many(n int, format string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i, 100+i%50)
+	}
+	return b.String()
+}
+
+// bigFiles returns policy files with many overrides: 100,000 in CSV and in YAML, and as many in the
+// file itself as it can have.
+func bigFiles(tb testing.TB) map[string]string {
+	const element = "- { key: customer-%06d, limits: [%d/s burst 200, 5000/24h] }\n"
+	inline := filepath.Join(tb.TempDir(), "inline.yaml")
+	if err := os.WriteFile(inline, []byte("policies:\n- name: a\n  key: header:K\n  limits: 10/s\n  overrides:\n"+many(60_000, "  "+element)), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	return map[string]string{"CSV": bigTable(tb), "YAML": withList(tb, "header:K", many(100_000, element)), "inline": inline}
+}
+
+// withList is withTable for a list in YAML.
+func withList(tb testing.TB, key, list string) string {
+	tb.Helper()
+	path := withTable(tb, key, "")
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, []byte(strings.Replace(string(text), "overrides.csv", "overrides.yaml", 1)), 0o600)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(filepath.Dir(path), "overrides.yaml"), []byte(list), 0o600)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}
+
+// TestList checks overrides in a YAML file, which is read in pieces.
+func TestList(t *testing.T) {
+	var list strings.Builder
+	list.WriteString("# Customers.\n---\n")
+	for i := range 5000 {
+		fmt.Fprintf(&list, "- key: [203.0.%d.%d, # an address\n    'team - %d']\n  limits:\n    - %d/s\n", i/250, i%250, i, 100+i%50)
+	}
+	list.WriteString("- { key: [10.0.0.0/8, \"*\"], limits: 0 }\n- { key: [\"*\", \"\"], limits: unlimited }")
+	f, err := weirfile.Load(withList(t, `[client.ip, "header:X-Team"]`, list.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := f.Policies.Policy("a").Config().Overrides
+	for i, want := range map[int]string{
+		0: `["203.0.0.0" "team - 0"] [100/s burst 100] false false`, 4999: `["203.0.19.249" "team - 4999"] [149/s burst 149] false false`,
+		5000: `["10.0.0.0/8" "*"] [] true false`, 5001: `["*" ""] [] false true`,
+	} {
+		if o := got[i]; len(got) != 5002 || fmt.Sprintf("%q %v %t %t", o.Key, o.Limits, o.Block, o.Unlimited) != want {
+			t.Errorf("override %d of %d: %q %v, want %s", i, len(got), o.Key, o.Limits, want)
+		}
+	}
+}
+
+func TestListErrors(t *testing.T) {
+	long := many(2000, "- { key: k%d, limits: %d/s }\n") // several pieces
+	for _, tt := range []struct{ name, list, want string }{
+		{"empty", "", `overrides.yaml:1:1: policies[0].overrides: want a list of overrides`},
+		{"a comment", "# none\n", `overrides.yaml:1:1: policies[0].overrides: want a list of overrides`},
+		{"a map", "overrides: []\n", `overrides.yaml:1:1: policies[0].overrides: a map: want a list of overrides`},
+		{"a limit", long + "- { key: k, limits: 10/x }", `overrides.yaml:2001:21: policies[0].overrides[2000].limits[0]: "10/x": `},
+		{"a field", long + "- { kye: k, limits: 10/s }", `overrides.yaml:2001:5: policies[0].overrides[2000].kye: unknown field, did you mean key?`},
+		{"a key twice", long + "- { key: k7, limits: 10/s }", `overrides.yaml:2001:1: policies[0].overrides[2000].key: "k7": want every key once: it is that of overrides[7]`},
+		{"no YAML", long + "- { key: k", `overrides.yaml:2001:`},
+		{"an anchor elsewhere", "- { key: &k k, limits: 10/s }\n" + long + "- { key: *k, limits: 10/s }", `overrides.yaml:2002:10: policies[0].overrides: `},
+		{"no list at the end", long + "limits: 1/s\n", `overrides.yaml:`},
+		{"too many", strings.Repeat("- { key: \"*\", limits: 1/s }\n", 100_001), `weir.yaml:5:16: policies[0].overrides: 100001 overrides: want at most 100000`},
+		{"too large", "- " + strings.Repeat(" ", 16<<20), `overrides.yaml:1:1: policies[0].overrides: more than`},
+	} {
+		path := withList(t, "header:K", tt.list)
+		_, err := weirfile.Load(path)
+		if !errors.Is(err, weir.ErrInvalid) || !strings.Contains(strings.ReplaceAll(err.Error(), filepath.Dir(path)+"/", ""), tt.want) {
+			t.Errorf("%s: Load = %.500v, want %s", tt.name, err, tt.want)
+		}
+	}
+}
+
+// TestTableMemory checks that loading 100,000 overrides from CSV allocates at most 100 MB in total,
+// so that memory grows by less.
 func TestTableMemory(t *testing.T) {
 	path := bigTable(t)
 	var before, after runtime.MemStats
@@ -173,14 +253,35 @@ func TestTableMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkTable loads 100,000 overrides.
+// BenchmarkTable loads many overrides. Peak is the largest heap during a load, above that before.
 func BenchmarkTable(b *testing.B) {
-	path := bigTable(b)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := weirfile.Load(path); err != nil {
-			b.Fatal(err)
-		}
+	for name, path := range bigFiles(b) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			var base runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&base)
+			var peak atomic.Uint64
+			done := make(chan struct{})
+			go func() {
+				for heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}; ; {
+					select {
+					case <-done:
+						return
+					case <-time.After(time.Millisecond):
+						metrics.Read(heap)
+						peak.Store(max(peak.Load(), heap[0].Value.Uint64()))
+					}
+				}
+			}()
+			for b.Loop() {
+				if _, err := weirfile.Load(path); err != nil {
+					b.Fatal(err)
+				}
+			}
+			close(done)
+			b.ReportMetric(float64(peak.Load()-base.HeapAlloc)/1e6, "peak-MB")
+		})
 	}
 }
 

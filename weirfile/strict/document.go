@@ -70,7 +70,7 @@ func (d *Document) parse() Node {
 		d.FailAt(1, 1, "", "", d.config.Empty)
 		return Node{}
 	}
-	d.budget = size(&doc) + maxAliased
+	d.budget = 2*size(&doc) + maxAliased // a caller may look at a value twice
 	root := d.follow(doc.Content[0])
 	if root.Kind() == Null {
 		d.FailAt(1, 1, "", "", d.config.Empty)

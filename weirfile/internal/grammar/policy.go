@@ -47,7 +47,7 @@ var policies = &Shape{Kind: Map, Def: "policy", OneOf: [][]string{{"limits"}, {"
 	{Name: "surplus", Doc: "how tenants share what others do not use", Default: "first_come", Shape: &Shape{Kind: Word, Words: []string{"first_come", Weighted}}},
 }}
 
-const overridesDoc = "other limits for certain keys: a list, or a CSV file with a column for each part of the key, and limits"
+const overridesDoc = "other limits for certain keys: a list, or a file: CSV with a column for each part of the key, and limits, or YAML with a list"
 
 // overridesOf returns the shape of overrides.
 func overridesOf(one *Shape, want string) *Shape {
@@ -55,7 +55,7 @@ func overridesOf(one *Shape, want string) *Shape {
 }
 
 var overridesFile = &Shape{Kind: Map, Def: "overrides_file", Fields: []Field{
-	{Name: "file", Doc: "a CSV file, relative to this file", Required: true, Examples: []any{"overrides.csv"}, Shape: &Shape{Kind: Text, Want: "want the name of a CSV file"}},
+	{Name: "file", Doc: "a CSV or YAML file, relative to this file", Required: true, Examples: []any{"overrides.csv"}, Shape: &Shape{Kind: Text, Want: "want the name of a CSV or YAML file"}},
 }}
 
 const wantOverrides = "want a list of overrides such as { key: [203.0.113.7], limits: [1000/s] }"

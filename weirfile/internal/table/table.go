@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -20,9 +21,9 @@ import (
 // MaxSize is the maximum size of a table, in bytes.
 const MaxSize = 16 << 20
 
-// maxRows is the number of overrides after which a table is not read further: one more than a
+// MaxRows is the number of overrides after which a table is not read further: one more than a
 // policy accepts.
-const maxRows = 100_001
+const MaxRows = 100_001
 
 // A Table has the overrides of a file.
 type Table struct {
@@ -70,11 +71,14 @@ func (r *Reader) Read(data []byte) (t Table) {
 	parts := len(r.Key)
 	known := map[string]*allowance{} // most overrides have one of a few limits
 	var keys []string                // of many overrides, in one allocation
-	for more := true; more && len(t.Overrides) < maxRows; {
+	for more := true; more && len(t.Overrides) < MaxRows; {
 		row, err := rows.Read()
 		if err != nil {
 			r.end(err)
 			return t
+		}
+		if len(t.Overrides)%100 == 99 {
+			runtime.Gosched() // a reload must not delay requests by its share of time
 		}
 		line, _ := rows.FieldPos(0)
 		field := "[" + strconv.Itoa(len(t.Overrides)) + "]"
