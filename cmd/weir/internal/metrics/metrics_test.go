@@ -365,7 +365,7 @@ func TestBorrowed(t *testing.T) {
 		m.Observe("http", e)
 	}
 	got := scrape(t, m)
-	wantValue(t, got, 1, "weir_borrowed_total", "api")
+	wantValue(t, got, 1, "weir_borrowed_total", "shared")
 	if n := len(got["weir_borrowed_total"].GetMetric()); n != 1 {
 		t.Errorf("%d series, want 1", n)
 	}
