@@ -49,6 +49,20 @@
 //
 // Requests that were admitted without a decision are not charged later.
 //
+// # Language models
+//
+// A policy with a Settle.Meter reads the body of a request, up to MeterConfig.MaxBody, for its model
+// and its maximum of tokens, before the request is decided. The handler then reads the same body. At
+// most 256 MiB of bodies are held at a time; further requests get 503. A connection of HTTP/1 needs a
+// read deadline of its server.
+//
+// With a MeterConfig.Step, a stream reserves its output in steps. When a step is denied, the
+// middleware ends the stream as MeterConfig.Exhausted selects: see package budget/stream. Writes of
+// the handler then fail, and its context ends.
+//
+// Unless MeterConfig.Disconnected is "cancel", the context of the handler lasts up to 30 s after its
+// client has disconnected, for 100 requests at a time, and writes go nowhere.
+//
 // # Interfaces without a response
 //
 // Forward-auth only answers whether a request may pass: it wraps a handler that answers 200, and

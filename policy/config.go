@@ -150,9 +150,9 @@ type Settle struct {
 	// number of a sum must occur. In a stream of events each path has its last number.
 	JSON string
 	// Meter, if not nil, computes the cost from the usage in the response of a language
-	// model. The default of CostOf is then its bound for the length of the request. The bound
+	// model. The default of CostOf is then its first reservation for the body of the request. That
 	// is charged at once and corrected by the response. If the process ends before that, it
-	// stays charged.
+	// stays charged. Policies with the same Meter are charged further steps together.
 	Meter *budget.Meter
 }
 
