@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"slices"
@@ -17,17 +18,18 @@ import (
 // A response wraps the ResponseWriter of a handler to record its status and its cost.
 type response struct {
 	http.ResponseWriter
-	ctx      context.Context   // of the request
-	path     string            // of the request
-	sent     *requestBody      // nil if no policy needs it
-	status   int               // 0 before it is known
-	canceled bool              // the client disconnected before the response began
-	encoding string            // set before the handler ran
-	decoders decoded.Decoders  // of further encodings
-	members  []bodycost.Member // to find in the body
-	body     *bodycost.Body    // nil if no policy reads it
-	usage    *usage            // nil if no policy has a budget
-	model    *model            // nil if no policy has a budget
+	ctx        context.Context   // of the request
+	path       string            // of the request
+	sent       *requestBody      // nil if no policy needs it
+	status     int               // 0 before it is known
+	canceled   bool              // the client disconnected before the response began
+	encoding   string            // set before the handler ran
+	decoders   decoded.Decoders  // of further encodings
+	members    []bodycost.Member // to find in the body
+	body       *bodycost.Body    // nil if no policy reads it
+	usage      *usage            // nil if no policy has a budget
+	attributes *attributes       // of the request; nil if no policy needs it
+	model      *model            // nil if no policy has a budget
 }
 
 // wrap returns the writer and the request for the handler: the originals, unless a policy of p
@@ -37,6 +39,9 @@ func (w *response) wrap(r *http.Request, held *request, m *Middleware) (http.Res
 	for one := range held.admission.Settles() {
 		c := one.Config()
 		status = status || c.Count == policy.CountFailures || c.Count == policy.CountSuccesses
+		if c.Settle.Expr != nil {
+			status, w.attributes = true, &held.attributes
+		}
 		if meter := c.Settle.Meter; meter != nil {
 			w.usage = w.usage.add(meter.Config().Format)
 		}
@@ -130,8 +135,18 @@ func (w *response) cost(s policy.Settle) (n int64, err error) {
 	if s.Meter != nil {
 		return w.metered(s.Meter)
 	}
+	if s.Expr != nil {
+		return s.Expr.Cost(policy.Normalize(w.attributes), result{w})
+	}
 	return bodycost.Sum(w.members, s.Paths())
 }
+
+// A result implements policy.ResponseValues.
+type result struct{ *response }
+
+func (r result) Status() int                              { return r.status }
+func (r result) Header(name string) []string              { return r.response.Header()[name] }
+func (r result) Body(path string) (json.RawMessage, bool) { return bodycost.Value(r.members, path) }
 
 // WriteHeader implements [http.ResponseWriter].
 func (w *response) WriteHeader(status int) {

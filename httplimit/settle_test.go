@@ -8,12 +8,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/floodweir/weir/budget"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/internal/fakestore"
@@ -332,6 +334,37 @@ func TestSettleBySum(t *testing.T) {
 		})
 		if got != tc.want {
 			t.Errorf("%s: %s costs %d, want %d", tc.name, tc.json, got, tc.want)
+		}
+	}
+}
+
+// A double costs two times n of a response, if it has the header and the status that are expected.
+type double struct{}
+
+func (*double) Paths() []string { return []string{"n", "list", "long"} }
+func (*double) String() string  { return "2 * n" }
+func (*double) Cost(a policy.Attributes, r policy.ResponseValues) (int64, error) {
+	text, ok := r.Body("n")
+	_, list := r.Body("list")
+	_, long := r.Body("long")
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if !ok || err != nil || list || long || r.Status() != 200 || r.Header("X-A")[0] != "b" || a.Path() != "/" {
+		return 70, fmt.Errorf("%w: %s, %d, %s", budget.ErrNoUsage, text, r.Status(), a.Path())
+	}
+	return 2 * n, nil
+}
+
+func TestSettleByExpression(t *testing.T) {
+	for body, want := range map[string]int64{
+		`{"n":40,"list":[1],"long":"` + strings.Repeat("x", 300) + `"}`: 80, `{"n":0}`: 0, `{}`: 70, `{"n":40,"list":3}`: 70,
+	} {
+		got := spent(t, policy.Settle{Expr: &double{}}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("X-A", "b")
+			writePieces(w, body, 7)
+		})
+		if got != want {
+			t.Errorf("%.30s costs %d, want %d", body, got, want)
 		}
 	}
 }

@@ -28,6 +28,10 @@ func (p *Policy) checkCount(f *faults) {
 		}
 	}
 	switch {
+	case c.Settle.Expr != nil && (c.Settle.Header != "" || c.Settle.JSON != "" || c.Settle.Meter != nil):
+		f.Add("cost.expr", fault.Quote(c.Settle.Expr.String()), "want it alone, without cost.header, cost.json and budget")
+	case c.Settle.Expr != nil && slots != "":
+		f.Add("cost.expr", fault.Quote(c.Settle.Expr.String()), none, slots)
 	case c.Settle.Header != "" && c.Settle.JSON != "":
 		f.Add("cost.json", fault.Quote(c.Settle.JSON), "want it or cost.header, not both")
 	case c.Settle.Meter != nil && (c.Settle.Header != "" || c.Settle.JSON != ""):

@@ -140,7 +140,7 @@ const (
 
 // Settle locates the cost of a request in its response. The cost that is known before is
 // reserved. At the response the difference is returned or charged, as debt if necessary. At
-// most one of Header, JSON and Meter is set. Without a cost in the response, the reserved cost
+// most one of Header, JSON, Expr and Meter is set. Without a cost in the response, the reserved cost
 // stays, or the sum of the numbers in it if that is larger.
 type Settle struct {
 	// Header is a response header with a whole number.
@@ -149,6 +149,8 @@ type Settle struct {
 	// dots, such as usage.total_tokens. It may be a sum of paths joined by plus signs. Every
 	// number of a sum must occur. In a stream of events each path has its last number.
 	JSON string
+	// Expr, if not nil, computes the cost from the response.
+	Expr ResponseExpression
 	// Meter, if not nil, computes the cost from the usage in the response of a language
 	// model. The default of CostOf is then its first reservation for the body of the request. That
 	// is charged at once and corrected by the response. If the process ends before that, it
@@ -156,9 +158,12 @@ type Settle struct {
 	Meter *budget.Meter
 }
 
-// Paths returns the paths of the sum in JSON.
+// Paths returns the paths of the sum in JSON, or those of Expr.
 func (s Settle) Paths() []string {
-	if s.JSON == "" {
+	switch {
+	case s.Expr != nil:
+		return s.Expr.Paths()
+	case s.JSON == "":
 		return nil
 	}
 	paths := strings.Split(s.JSON, "+")

@@ -243,6 +243,11 @@ func (r *policyReader) cost(p place, c *policy.Config) {
 	}
 	c.Settle.Header, _ = r.text(m.at("header"))
 	c.Settle.JSON, _ = r.text(m.at("json"))
+	if p := m.at("expr"); p.there() {
+		if s, ok := r.text(p); ok {
+			c.Settle.Expr = compiled(r.decoder, p, s, "", expr.ResponseCost)
+		}
+	}
 }
 
 // tokens reads a number of tokens, or an expression for one.

@@ -51,7 +51,21 @@ type Member struct {
 	Path  string
 	n     int64
 	found bool
-	bad   bool // its last value is no number
+	bad   bool   // its last value is no number
+	value string // the last one, of at most maxValue bytes, if it is no object and no list
+}
+
+// maxValue bounds the bytes of the value of a Member that is no number.
+const maxValue = 256
+
+// Value returns the last number, text, true or false of a path.
+func Value(members []Member, path string) (value json.RawMessage, ok bool) {
+	for i := range members {
+		if members[i].Path == path {
+			return json.RawMessage(members[i].value), members[i].value != ""
+		}
+	}
+	return nil, false
 }
 
 // read finds m in text, which is one JSON value. The last of several members of one name counts.
@@ -65,6 +79,9 @@ func (m *Member) read(text []byte) {
 	}
 	if len(text) == 0 || string(text) == "null" {
 		return
+	}
+	if len(text) <= maxValue && text[0] != '{' && text[0] != '[' {
+		m.value = string(text)
 	}
 	if digits := bytes.Trim(text, `"`); len(digits) > 0 {
 		text = digits

@@ -23,6 +23,8 @@ type checker struct {
 	names    map[string]string // canonical names of the headers that are mentioned
 	patterns map[string]uint64 // the sizes of compiled patterns
 	claims   map[string]bool   // that are mentioned
+	response bool              // the response is mentioned
+	members  []string          // of response.body that are mentioned
 }
 
 func (c *checker) fail(e ast.Expr, want string, args ...any) {
@@ -43,9 +45,14 @@ func (c *checker) check(root ast.NavigableExpr) {
 		switch e.Kind() {
 		case ast.IdentKind:
 			switch name := e.AsIdent(); name {
-			case headers, query, cookies, claims:
+			case headers, query, cookies, claims, responseHeaders:
 				c.lookup(e, name)
-				c.constant = false
+				c.constant, c.response = false, c.response || name == responseHeaders
+			case body:
+				c.member(e)
+				c.constant, c.response = false, true
+			case status:
+				c.constant, c.response = false, true
 			case method, host, path, clientIP:
 				c.constant = false
 			}
@@ -104,7 +111,7 @@ func (c *checker) name(e ast.Expr, of, name string) {
 		c.fail(e, "want a name as HTTP has them, got %s", fault.Quote(name))
 	case of == headers && strings.EqualFold(name, "Host"):
 		c.fail(e, "want request.host, which knows case and ports")
-	case of == headers:
+	case of == headers || of == responseHeaders:
 		c.names[name] = textproto.CanonicalMIMEHeaderKey(name)
 	}
 }
@@ -218,6 +225,10 @@ type estimator struct{ patterns map[string]uint64 }
 // EstimateSize implements cost.Estimator.
 func (estimator) EstimateSize(n cost.AstNode) *cost.SizeEstimate {
 	p := n.Path()
+	if len(p) > 1 && p[0] == body {
+		s := cost.RangedSizeEstimate(0, maxMember)
+		return &s
+	}
 	if len(p) == 0 || n.Type().Kind() != types.StringKind {
 		return nil
 	}
@@ -231,7 +242,7 @@ func (estimator) EstimateSize(n cost.AstNode) *cost.SizeEstimate {
 		most = maxPath
 	case clientIP:
 		most = maxIP
-	case headers, query, cookies, claims:
+	case headers, query, cookies, claims, responseHeaders:
 		most = MaxValue
 	default:
 		return nil

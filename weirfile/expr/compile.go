@@ -53,7 +53,7 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 
 // compile compiles a text. It returns Errors, or an error of CEL's setup.
 func compile(text string, k kind) (*program, error) {
-	env, err := environment()
+	env, err := k.environment()
 	if err != nil {
 		return nil, fmt.Errorf("expr: %w", err)
 	}
@@ -69,7 +69,7 @@ func compile(text string, k kind) (*program, error) {
 	if iss.Err() != nil {
 		return nil, issues(text, iss)
 	}
-	if t := checked.OutputType(); !t.IsExactType(k.of) {
+	if t := checked.OutputType(); !k.accepts(t) {
 		line, column := start(text)
 		return nil, faultAt(line, column, "%s, got one of type %s", k.want, t)
 	}
@@ -95,7 +95,7 @@ func compile(text string, k kind) (*program, error) {
 		line, column := start(text)
 		return nil, faultAt(line, column, "%s", fault.Printable(err.Error()))
 	}
-	return &program{text: text, run: run, checked: checked, names: c.names}, nil
+	return &program{text: text, run: run, checked: checked, names: c.names, response: c.response, members: c.members}, nil
 }
 
 // fold evaluates constant parts. It refuses an expression that is constant as a whole.

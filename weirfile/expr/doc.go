@@ -25,6 +25,8 @@
 // cidr("10.0.0.0/8").containsIP(client.ip). Values that an expression does not mention
 // are not read.
 //
+// An expression of [ResponseCost] also reads the response.
+//
 // # Guarantees
 //
 // The cost of an expression is bounded for every request. Texts have at most [MaxText]

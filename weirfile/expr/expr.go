@@ -14,7 +14,7 @@ import (
 
 // Condition compiles an expression with a boolean result.
 func Condition(text string) (policy.Expression[bool], error) {
-	p, err := compile(text, kind{cel.BoolType, "want an expression that is true or false", func(v ref.Val) string {
+	p, err := compile(text, kind{want: "want an expression that is true or false", environment: environment, accepts: cel.BoolType.IsExactType, constant: func(v ref.Val) string {
 		if v == types.False {
 			return "never holds: the policy would limit nothing"
 		}
@@ -28,7 +28,7 @@ func Condition(text string) (policy.Expression[bool], error) {
 
 // Measure compiles an expression with an integer result.
 func Measure(text string) (policy.Expression[int64], error) {
-	p, err := compile(text, kind{cel.IntType, "want an expression that is a whole number", func(v ref.Val) string {
+	p, err := compile(text, kind{want: "want an expression that is a whole number", environment: environment, accepts: cel.IntType.IsExactType, constant: func(v ref.Val) string {
 		if n, _ := v.(types.Int); n < 1 {
 			return fmt.Sprintf("is always %d, want a number of tokens", n)
 		}
@@ -42,7 +42,7 @@ func Measure(text string) (policy.Expression[int64], error) {
 
 // Text compiles an expression with a text result.
 func Text(text string) (policy.Expression[string], error) {
-	p, err := compile(text, kind{cel.StringType, "want an expression that is a text", func(v ref.Val) string {
+	p, err := compile(text, kind{want: "want an expression that is a text", environment: environment, accepts: cel.StringType.IsExactType, constant: func(v ref.Val) string {
 		return fmt.Sprintf("is always %s: want const:TEXT for a key that all share", fault.Quote(fmt.Sprint(v.Value())))
 	}})
 	if err != nil {
@@ -53,9 +53,10 @@ func Text(text string) (policy.Expression[string], error) {
 
 // A kind is the required type of an expression.
 type kind struct {
-	of       *cel.Type
-	want     string
-	constant func(ref.Val) string // what is wrong with one that is always the same
+	want        string
+	environment func() (*cel.Env, error)
+	accepts     func(*cel.Type) bool
+	constant    func(ref.Val) string // what is wrong with one that is always the same
 }
 
 // A program is a compiled expression.
@@ -64,17 +65,23 @@ type program struct {
 	run     cel.Program
 	checked *cel.Ast          // what run runs
 	names   map[string]string // see vars
+
+	response bool     // it reads the response
+	members  []string // of response.body
 }
 
 // String returns the source of the expression.
 func (p *program) String() string { return p.text }
 
 // value evaluates the expression for a request.
-func (p *program) value(a policy.Attributes) (ref.Val, error) {
+func (p *program) value(a policy.Attributes) (ref.Val, error) { return p.eval(a, nil, nil) }
+
+// eval evaluates the expression for a request, and a response with members of its body.
+func (p *program) eval(a policy.Attributes, r policy.ResponseValues, body map[string]any) (ref.Val, error) {
 	v := pool.Get().(*vars)
-	v.a, v.names = a, p.names
+	v.a, v.names, v.response, v.body = a, p.names, r, body
 	out, _, err := p.run.Eval(v)
-	v.a, v.names = nil, nil
+	v.a, v.names, v.response, v.body = nil, nil, nil, nil
 	clear(v.read)
 	pool.Put(v)
 	if err != nil {

@@ -45,13 +45,17 @@ type vars struct {
 	headers, query, cookies lookup
 	claims                  lookup
 	read                    map[string]ref.Val // claims, by name
+
+	response policy.ResponseValues // nil for an expression about requests
+	replied  lookup                // its headers
+	body     map[string]any
 }
 
 // pool avoids an allocation of vars for each evaluation.
 var pool = sync.Pool{New: func() any {
 	v := new(vars)
 	v.headers, v.query, v.cookies = lookup{v, headers}, lookup{v, query}, lookup{v, cookies}
-	v.claims = lookup{v, claims}
+	v.claims, v.replied = lookup{v, claims}, lookup{v, responseHeaders}
 	return v
 }}
 
@@ -75,6 +79,12 @@ func (v *vars) ResolveName(name string) (any, bool) {
 		return &v.cookies, true
 	case claims:
 		return &v.claims, true
+	case status:
+		return types.Int(v.response.Status()), true
+	case responseHeaders:
+		return &v.replied, true
+	case body:
+		return v.body, true
 	case clientIP:
 		a := v.a.ClientIP().Unmap().WithZone("")
 		if !a.IsValid() {
@@ -102,10 +112,13 @@ type lookup struct {
 
 func (l *lookup) values(name string) []string {
 	switch l.kind {
-	case headers:
+	case headers, responseHeaders:
 		c, ok := l.vars.names[name]
 		if !ok {
 			c = textproto.CanonicalMIMEHeaderKey(name)
+		}
+		if l.kind == responseHeaders {
+			return l.vars.response.Header(c)
 		}
 		return l.vars.a.Header(c)
 	case query:

@@ -109,9 +109,9 @@ var keyPart = &Shape{
 var tokens = &Shape{Kind: Integer, Least: 1, Most: 1 << 40}
 
 var cost = &Shape{
-	Kind: Choice, Want: "want a number of tokens from 1 to 1099511627776, an expression such as int(request.headers[\"x-cost\"]), or a map with estimate and header or json",
+	Kind: Choice, Want: "want a number of tokens from 1 to 1099511627776, an expression such as int(request.headers[\"x-cost\"]), or a map with estimate and header, json or expr",
 	Any: []*Shape{tokens, expression, {
-		Kind: Map, Def: "cost", OneOf: [][]string{{"header"}, {"json"}}, Want: "want header or json, the place of the cost in the response",
+		Kind: Map, Def: "cost", OneOf: [][]string{{"header"}, {"json"}, {"expr"}}, Want: "want header, json or expr, the cost in the response",
 		Fields: []Field{
 			{Name: "estimate", Doc: "the tokens reserved until the response: a number or an expression", Default: 1, Shape: &Shape{
 				Kind: Choice, Any: []*Shape{tokens, expression}, Want: "want a number of tokens from 1 to 1099511627776, or an expression such as size(request.query.q)",
@@ -120,6 +120,8 @@ var cost = &Shape{
 				Shape: &Shape{Kind: Text, Want: "want the name of a response header"}},
 			{Name: "json", Doc: "the place of the cost in a JSON response, as member names joined by dots, or a sum of such places", Examples: []any{"usage.total_tokens", "usage.input_tokens + usage.output_tokens"},
 				Shape: &Shape{Kind: Text, Want: "want names of members joined by dots, such as usage.total_tokens, or a sum such as usage.input_tokens + usage.output_tokens"}},
+			{Name: "expr", Doc: "an expression for the cost, over request, response.status, response.headers and response.body; rounded up", Examples: []any{"double(response.body.usage.total_tokens) * 1.5"},
+				Shape: &Shape{Kind: Text, Want: "want an expression such as response.body.usage.input_tokens + 4 * response.body.usage.output_tokens"}},
 		},
 	}},
 }

@@ -291,6 +291,9 @@ func nonDefaults(c policy.Config) (more []string) {
 		say(true, "in %s; exceeded by at most the excess of requests in flight over %s", b.Unit.Quota(), bound)
 	}
 	say(c.Settle.JSON != "", "cost from %s of the response", c.Settle.JSON)
+	if c.Settle.Expr != nil {
+		say(true, "cost %s", c.Settle.Expr)
+	}
 	say(c.Count != policy.CountAdmitted, "counts %s", c.Count)
 	say(c.OnDenied.Status != http.StatusTooManyRequests, "status %d", c.OnDenied.Status)
 	say(c.OnDenied.Redirect != "", "to %s", c.OnDenied.Redirect)

@@ -57,6 +57,9 @@ func (c *compiler) unsupported(cfg policy.Config) {
 	if cfg.Settle.Meter != nil {
 		c.Add("budget", "", "nginx does not read the cost from responses: put this policy into Weir's gateway, see docs/nginx.md")
 	}
+	if cfg.Settle.Expr != nil {
+		c.Add("cost.expr", fault.Quote(cfg.Settle.Expr.String()), "nginx does not read the cost from responses: put this policy into Weir's gateway, see docs/nginx.md")
+	}
 	if cfg.Settle.JSON != "" {
 		c.Add("cost.json", fault.Quote(cfg.Settle.JSON), "nginx does not read the cost from responses: put this policy into Weir's gateway, see docs/nginx.md")
 	}
