@@ -74,6 +74,8 @@ func (r *resource) serve() bool {
 // CPU implements protect.MetricReader: a slot is a processor.
 func (r *resource) CPU() (time.Duration, float64, error) {
 	r.change(0, 0)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return r.used, float64(cap(r.slots)), nil
 }
 

@@ -33,11 +33,13 @@ func newMachine() *machine {
 	return &machine{cores: make(chan struct{}, 8), since: time.Now()}
 }
 
-func (m *machine) run(change int) {
+// run changes the number of busy processors, and returns the time used until now.
+func (m *machine) run(change int) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.used += time.Duration(m.busy) * time.Since(m.since)
 	m.since, m.busy = time.Now(), m.busy+change
+	return m.used
 }
 
 func (m *machine) work() {
@@ -49,8 +51,7 @@ func (m *machine) work() {
 }
 
 func (m *machine) CPU() (time.Duration, float64, error) {
-	m.run(0)
-	return m.used, 8, m.unreadable
+	return m.run(0), 8, m.unreadable
 }
 
 func (m *machine) Memory() (int64, int64, error) { return m.memory, 100, m.unreadable }
