@@ -7,8 +7,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/memstore"
 )
 
@@ -226,5 +228,30 @@ func TestLimitFuncAllocatesNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(100, func() { l.AllowKey(key) }); n != 0 {
 			t.Errorf("AllowKey(%q) allocates %v times", key, n)
 		}
+	}
+}
+
+// TestBillingDayPerKey checks keys whose months begin on a day from code, also after a change of the
+// day, which keeps what was used.
+func TestBillingDayPerKey(t *testing.T) {
+	store, advance := fakestore.Clocked(t) // 1 January
+	var p plans
+	for tenant, day := range map[string]int{"a": 10, "b": 31, "c": 1} {
+		p.set(tenant, fmt.Sprintf("5/month calendar UTC day %d", day))
+	}
+	l, err := weir.New(store, weir.MustLimit("5/month"), weir.Config{Name: "quota", LimitFunc: p.limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const days = 24 * time.Hour
+	for tenant, end := range map[string]time.Duration{"a": 9 * days, "b": 30 * days, "c": 31 * days} {
+		if d, err := l.Take(t.Context(), tenant, 5); err != nil || !d.OK || d.ResetAfter != end {
+			t.Errorf("%s: %+v, %v, want 5 tokens until %v", tenant, d, err, end)
+		}
+	}
+	advance(5 * days)
+	p.set("a", "5/month calendar UTC day 8")
+	if d, err := l.Take(t.Context(), "a", 1); err != nil || d.OK || d.RetryAfter != 2*days {
+		t.Errorf("after a change of the day: %+v, %v, want a denial until the 8th", d, err)
 	}
 }

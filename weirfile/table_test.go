@@ -160,6 +160,36 @@ func many(n int, format string) string {
 	return b.String()
 }
 
+// TestBillingDays checks a billing day for each key, in both formats of files.
+func TestBillingDays(t *testing.T) {
+	for name, path := range map[string]string{
+		"CSV":  withTable(t, "header:K", "key,limits\n"+many(31, "k%d,%[1]d1/month calendar Europe/Berlin day %[2]d\n")),
+		"YAML": withList(t, "header:K", many(31, "- { key: k%d, limits: { rate: %[1]d1/month, calendar: Europe/Berlin, day: %[2]d } }\n")),
+	} {
+		_, err := weirfile.Load(path)
+		if !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), "1 to 31") {
+			t.Errorf("%s: Load of the days 100 to 149 = %v, want an error", name, err)
+		}
+	}
+	var csv, list strings.Builder
+	csv.WriteString("key,limits\n")
+	for day := 1; day <= 31; day++ {
+		fmt.Fprintf(&csv, "k%d,1000/month calendar Europe/Berlin day %[1]d\n", day)
+		fmt.Fprintf(&list, "- { key: k%d, limits: { rate: 1000/month, calendar: Europe/Berlin, day: %[1]d } }\n", day)
+	}
+	for name, path := range map[string]string{"CSV": withTable(t, "header:K", csv.String()), "YAML": withList(t, "header:K", list.String())} {
+		f, err := weirfile.Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, o := range f.Policies.Policy("a").Config().Overrides {
+			if c, ok := o.Limits[0].Config().(weir.FixedWindow); !ok || c.Calendar != "month" || max(1, c.Day) != i+1 || o.Key[0] != fmt.Sprintf("k%d", i+1) {
+				t.Errorf("%s: override %d is %q %+v", name, i, o.Key, o.Limits)
+			}
+		}
+	}
+}
+
 // bigFiles returns policy files with many overrides: 100,000 in CSV and in YAML, and as many in the
 // file itself as it can have.
 func bigFiles(tb testing.TB) map[string]string {
