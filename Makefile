@@ -87,11 +87,13 @@ check: vet staticcheck ## gofmt, tidy go.mod files, vet and staticcheck
 # workspace (go work sync), so a package has one build with and without it.
 vet: ## gofmt, tidy go.mod files and vet
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt-ed:" $$unformatted; exit 1; fi
-	@printf '%s\n' $(modules) | xargs -P 2 -I {} tools/tidy.sh {}
+	@printf '%s\n' $(modules) | $(fast) xargs -P 2 -I {} tools/tidy.sh {}
 	@$(fast) go vet -tags=$(tags) $(addsuffix /...,$(modules))
 
 .PHONY: staticcheck
-staticcheck: .bin/staticcheck ## all checks of staticcheck
+# go tool would build it with other flags, and with it the standard library once more.
+staticcheck: ## all checks of staticcheck
+	@mkdir -p .bin && $(fast) go build -o .bin/staticcheck honnef.co/go/tools/cmd/staticcheck
 	@$(fast) .bin/staticcheck -tags=$(tags) -checks all $(addsuffix /...,$(modules))
 
 .PHONY: plots
@@ -179,7 +181,3 @@ soak: need ## sales with faults in their middle for SOAK (60m), one after the ot
 
 .bin/tally: $(wildcard tools/tally/*.go) tools/go.mod
 	@mkdir -p .bin && $(fast) go build -o .bin/tally ./tools/tally
-
-# go tool would build it with other flags, and with it the standard library once more.
-.bin/staticcheck: tools/go.mod
-	@mkdir -p .bin && $(fast) go build -o .bin/staticcheck honnef.co/go/tools/cmd/staticcheck
