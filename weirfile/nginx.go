@@ -10,7 +10,7 @@ import (
 	"github.com/floodweir/weir/weirfile/strict"
 )
 
-// nginx reads limit_req in nginx's terms, after all other fields of the policy.
+// nginx reads limit_req or limit_conn in nginx's terms, after all other fields of the policy.
 func (r *policyReader) nginx(p place, c *policy.Config) {
 	if !p.there() {
 		return
@@ -29,12 +29,7 @@ func (r *policyReader) nginx(p place, c *policy.Config) {
 		r.failIn(p, "", "want limits or nginx, not both")
 	}
 	c.Zone, _ = r.text(m.at("zone"))
-	l := weir.LeakyBucket{Nginx: true, Burst: r.integer(m.at("burst")), Shared: c.Zone != ""}
-	l.Count, l.Period = r.nginxRate(m.at("rate"))
-	if e := m.at("exact"); e.there() {
-		l.Nginx = !r.boolean(e)
-	}
-	r.nginxDelay(m, &l)
+	l := r.nginxLimit(p, m, c.Zone != "")
 	r.nginxMode(m.at("dry_run"), said("mode"), c)
 	switch status := m.at("status"); {
 	case !status.there():
@@ -69,6 +64,43 @@ func (r *policyReader) nginx(p place, c *policy.Config) {
 	c.Limits = []weir.Limit{limit}
 }
 
+// nginxLimit reads the fields of limit_conn, or of limit_req.
+func (r *policyReader) nginxLimit(p place, m mapping, shared bool) weir.LimitConfig {
+	if n := m.at("connections"); n.there() {
+		for _, name := range []string{"rate", "burst", "nodelay", "delay", "exact"} {
+			if other := m.at(name); other.there() {
+				r.failIn(other, other.node.String(), "want nginx.connections or nginx.%s, not both: limit_conn has none", name)
+			}
+		}
+		return weir.Concurrency{Count: r.integer(n), Shared: shared}
+	}
+	l := weir.LeakyBucket{Nginx: true, Burst: r.integer(m.at("burst")), Shared: shared}
+	rate := m.at("rate")
+	if !rate.there() {
+		if len(m.Order) > 0 { // an empty map is a fault already
+			r.Fail(p.node, strict.Join(p.field, "rate"), "", "want a rate as nginx writes it, such as 10r/s or 6r/m; or connections")
+		}
+		return l
+	}
+	l.Count, l.Period = r.nginxRate(rate)
+	if e := m.at("exact"); e.there() {
+		l.Nginx = !r.boolean(e)
+	}
+	// Without nodelay and delay, requests within the burst are delayed.
+	nodelay, delay := m.at("nodelay"), m.at("delay")
+	at := nodelay.there() && r.boolean(nodelay)
+	if nodelay.there() && delay.there() {
+		r.failIn(delay, delay.node.String(), "want nginx.nodelay or nginx.delay, not both")
+		return l
+	}
+	l.QueueFree = r.integer(delay)
+	l.Queue = !at && l.QueueFree < l.Burst
+	if !l.Queue {
+		l.QueueFree = 0 // nothing is ever delayed
+	}
+	return l
+}
+
 // validLimit replaces limits that have a fault, so that package policy finds other
 // faults.
 func validLimit() []weir.Limit { return []weir.Limit{weir.MustLimit("1099511627776/s")} }
@@ -90,22 +122,6 @@ func (r *policyReader) nginxRate(p place) (count int64, period time.Duration) {
 		r.failIn(p, p.node.String(), "%s", p.shape.Want)
 	}
 	return count, period
-}
-
-// nginxDelay reads nodelay and delay. Without either, requests within the burst are
-// delayed.
-func (r *policyReader) nginxDelay(m mapping, l *weir.LeakyBucket) {
-	nodelay, delay := m.at("nodelay"), m.at("delay")
-	at := nodelay.there() && r.boolean(nodelay)
-	if nodelay.there() && delay.there() {
-		r.failIn(delay, delay.node.String(), "want nginx.nodelay or nginx.delay, not both")
-		return
-	}
-	l.QueueFree = r.integer(delay)
-	l.Queue = !at && l.QueueFree < l.Burst
-	if !l.Queue {
-		l.QueueFree = 0 // nothing is ever delayed
-	}
 }
 
 func (r *policyReader) nginxMode(p place, mode bool, c *policy.Config) {

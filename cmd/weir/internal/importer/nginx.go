@@ -88,7 +88,6 @@ type group struct {
 type shared struct {
 	name   string // in the file
 	groups int
-	apart  bool // no two groups have a key in common
 }
 
 // remark adds a comment at the top of the file, once.
@@ -121,10 +120,6 @@ func (n *nginx) write() {
 		}
 		z.groups++
 	}
-	for _, z := range n.zones {
-		z.apart = n.apart(z)
-	}
-	alone := map[*shared]int{} // policies of a zone of limit_conn
 	for _, g := range n.order {
 		listed := len(n.listed)
 		d, ok := n.policy(g)
@@ -143,43 +138,8 @@ func (n *nginx) write() {
 		if !ok {
 			continue
 		}
-		z := n.zones[g.zone()]
-		if n.add(d); g.use.Zone.Conn {
-			if alone[z]++; alone[z] == 2 && !z.apart {
-				n.list(of(g.use.Zone.Directive), g.use.Zone.Directive.String(), "nginx counts the requests of all its uses together, and each of its policies counts its own")
-			}
-		}
+		n.add(d)
 	}
-}
-
-// apart reports whether the groups of a zone have different keys: the host is a part of the key,
-// and each is for the hosts of other servers.
-func (n *nginx) apart(z *shared) bool {
-	owners := map[string]*group{} // by server name
-	for _, g := range n.order {
-		if n.zones[g.zone()] != z {
-			continue
-		}
-		if names, _ := g.use.Zone.Variables(); !slices.Contains(names, "host") && !slices.Contains(names, "http_host") {
-			return false
-		}
-		for _, s := range n.http.Servers {
-			if !slices.ContainsFunc(s.Scopes, func(o *nginxconf.Scope) bool { return g.scopes[o] }) {
-				continue
-			}
-			names := s.Names
-			if n.http.IsFirst(s) {
-				names = append([]string{""}, names...) // and hosts that no server names
-			}
-			for _, name := range names {
-				if owner := owners[name]; owner != nil && owner != g {
-					return false
-				}
-				owners[name] = g
-			}
-		}
-	}
-	return true
 }
 
 // zone returns the name of the shared state of the group.
@@ -211,9 +171,6 @@ func (n *nginx) policy(g *group) (d draft, ok bool) {
 	u := g.use
 	d = draft{at: of(u.Directive), from: fmt.Sprintf("%s; of %s: %s", u.Directive, of(u.Zone.Directive), u.Zone.Directive), name: u.Zone.Name}
 	zone := n.zones[g.zone()]
-	if u.Zone.Conn && zone.groups > 1 && !zone.apart {
-		d.differs("", "nginx shares the state of zone %s between all places that name it; here each policy has its own.", u.Zone.Name)
-	}
 	if !n.where(&d, g) {
 		return d, false // no request matches
 	}
@@ -224,21 +181,24 @@ func (n *nginx) policy(g *group) (d draft, ok bool) {
 	if slices.Contains(d.key, "client.ip/128") {
 		n.remark("client.ip/128 counts each IPv6 address separately, as nginx does. One client has many addresses: client.ip, without /128, counts its network of 64 bits.")
 	}
+	name := ""
+	if zone.groups > 1 {
+		name = zone.name
+	}
 	if u.Zone.Conn {
-		slots(&d, u, g.setting)
+		slots(&d, u, g.setting, name)
 	} else {
-		name := ""
-		if zone.groups > 1 {
-			name = zone.name
-		}
 		requests(&d, g, name)
 	}
 	return d, true
 }
 
-// slots sets the limit of a limit_conn.
-func slots(d *draft, u nginxconf.Use, set nginxconf.Setting) {
+// slots sets the limit of a limit_conn. Zone is empty if only one policy uses it.
+func slots(d *draft, u nginxconf.Use, set nginxconf.Setting, zone string) {
 	d.limits = []string{fmt.Sprintf("%d concurrency", u.N)}
+	if zone != "" {
+		d.nginx = []string{"zone: " + quoted(zone), fmt.Sprintf("connections: %d", u.N)}
+	}
 	d.differs("limits", "a slot is held per request, also on a connection with several; a slot that is not renewed is free after a minute.")
 	d.status = set.ConnStatus
 	if set.ConnDry {

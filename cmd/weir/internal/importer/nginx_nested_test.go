@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -108,36 +111,37 @@ server {
 	})
 }
 
-// TestNginxConnections checks zones of limit_conn with several uses: they are converted if no two
-// uses have a key in common, and listed otherwise.
+// TestNginxConnections checks that the uses of a zone of limit_conn share one count, each with its
+// own number, as in nginx.
 func TestNginxConnections(t *testing.T) {
-	const one, two = "server { server_name a.example %s; limit_conn z 5; }\n", "server { server_name b.example *.c.example; %s }\n"
-	for _, test := range []struct {
-		key, one, two string
-		listed        int
-	}{
-		{"$host", "", "limit_conn z 3;", 0},
-		{"$http_host$binary_remote_addr", "", "limit_conn z 3;", 0},
-		{"$host", "", "limit_conn z 5;", 0}, // one policy
-		{"$server_name", "", "limit_conn z 3;", 0},
-		{"$binary_remote_addr", "", "limit_conn z 5; limit_conn_dry_run off;", 0},
-		{"$binary_remote_addr", "", "limit_conn z 3;", 1},
-		{"$host", "b.example", "limit_conn z 3;", 1},
-		{"$host", "", "limit_conn z 3; location /x/ { limit_conn z 2; }", 1},
-	} {
-		text := fmt.Sprintf("limit_conn_zone %s zone=z:1m;\n"+one+two, test.key, test.one, test.two)
-		result, err := nginx(text)
-		if err != nil {
-			t.Fatal(err)
+	result, err := nginx(`limit_conn_zone $binary_remote_addr zone=z:1m;
+server {
+	limit_conn z 5;
+	location /x/ { limit_conn z 3; limit_conn_status 429; }
+	location /y/ { limit_conn z 4; limit_conn_dry_run on; }
+}`)
+	if err != nil || len(result.Listed) > 0 {
+		t.Fatalf("%v, listed %v", err, result.Listed)
+	}
+	set := accepted(t, result)
+	store, err := memstore.New(memstore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for i, step := range []struct {
+		path string
+		ok   bool
+	}{{"/", true}, {"/x/", true}, {"/x/a", true}, {"/x/", false}, {"/y/", true}, {"/x/", false}, {"/y/", false}, {"/", true}, {"/", false}} {
+		var q policy.Matches
+		set.Match(&q, request{method: "GET", host: "x", path: step.path, ip: "192.0.2.1"})
+		if len(q.Requests) != 1 {
+			t.Fatalf("step %d: %s has %d limits, want 1:\n%s", i+1, step.path, len(q.Requests), result.Text)
 		}
-		set := accepted(t, result)
-		if len(result.Listed) != test.listed || strings.Contains(result.Text, "nginx shares the state") != (test.listed > 0) {
-			t.Errorf("%s: listed %v, want %d:\n%s", text, result.Listed, test.listed, result.Text)
-		}
-		for _, host := range []string{"a.example", "other.example"} {
-			if got := limitsOf(set, request{method: "GET", host: host, path: "/", ip: "192.0.2.1"}); len(got) != 1 || !strings.Contains(got[0], ": 5 concurrency") {
-				t.Errorf("%s: %s falls under %v, want 5", text, host, got)
-			}
+		r := q.Requests[0]
+		r.Verb, r.ID, r.TTL = weir.Reserve, fmt.Sprint(i), time.Minute
+		if d, err := store.Do(t.Context(), r); err != nil || d.OK != step.ok {
+			t.Errorf("step %d: %s: %t, %v, want %t", i+1, step.path, d.OK, err, step.ok)
 		}
 	}
 }

@@ -45,6 +45,7 @@ func TestNginxLimits(t *testing.T) {
 		{"limit_req zone=a; server { location /x/ { limit_req zone=a burst=5; } }", "nginx: { zone: a, rate: 10r/s, burst: 5 }"},
 		{"limit_req zone=a; server { location /x/ { limit_req zone=a burst=5; } }", "nginx: { zone: a, rate: 10r/s }"},
 		{"limit_conn c 5; limit_conn_dry_run on;", "mode: shadow"},
+		{"limit_conn c 5; server { location /x/ { limit_conn c 3; } location /y/ { limit_conn c 4; } }", "nginx: { zone: c, connections: 3 }"},
 		{`limit_req_zone "x:${binary_remote_addr}:$request_method" zone=d:1m rate=1r/s; limit_req zone=d;`, "key: [client.ip/128, method]"},
 		{`limit_req_zone all zone=d:1m rate=1r/s; limit_req zone=d;`, `key: ["const:all"]`},
 		{`limit_req_zone $host zone=d:1m rate=1r/s; limit_req zone=d;`, `key: ["cel:request.host"]`},
@@ -125,7 +126,6 @@ func TestNginxListed(t *testing.T) {
 	for _, test := range []struct{ conf, want string }{
 		{"limit_req_zone $request_uri zone=d:1m rate=1r/s;\nlimit_req zone=d;", "nginx.conf:3: limit_req zone=d: the key of its zone is $request_uri (nginx.conf:2): a client can spell it"},
 		{"limit_req_zone $thing zone=d:1m rate=1r/s;\nlimit_req zone=d;", "nginx.conf:3: limit_req zone=d: the key of its zone is $thing (nginx.conf:2): $thing"},
-		{"limit_conn_zone $remote_addr zone=d:1m;\nlimit_conn d 5; server { location /x/ { limit_conn d 4; } location /y/ { limit_conn d 3; } }", "nginx.conf:2: limit_conn_zone $remote_addr zone=d:1m: nginx counts the requests of all its uses together"},
 		{"limit_rate 10k;", "nginx.conf:2: limit_rate 10k: Weir limits requests, not bandwidth"},
 		{"limit_req_whitelist 10.0.0.0/8;", "nginx.conf:2: limit_req_whitelist 10.0.0.0/8: not a directive of nginx itself"},
 		{"set_real_ip_from 10.0.0.0/8;", "nginx.conf:2: set_real_ip_from 10.0.0.0/8: set gateway.trusted_proxies"},
