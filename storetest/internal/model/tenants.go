@@ -165,9 +165,9 @@ func (t *tenants) Do(a algo.Ask) algo.Result {
 		}
 	}
 	if units := n * t.unit; r.OK && a.Op != algo.Peek {
-		if place, rest := t.place(r.Place); a.Op != algo.Return {
+		if place, _ := t.place(r.Place); a.Op != algo.Return {
 			*place -= units
-		} else if place, rest = t.place(a.Place); place == nil {
+		} else if place, rest := t.place(a.Place); place == nil {
 			t.divide(min(units, t.room()))
 		} else {
 			back := min(units, rest)
