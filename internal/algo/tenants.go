@@ -103,7 +103,7 @@ func (g *Tenants) advance(s []int64, t int64) {
 func (g *Tenants) flow(s []int64, surplus int64) {
 	rest := s[tenantsRest] + surplus
 	if rest >= s[tenantsOwed] {
-		s[tenantsPool] = min(g.pool, s[tenantsPool]+rest-s[tenantsOwed])
+		s[tenantsPool] += rest - s[tenantsOwed]
 		s[tenantsRest], s[tenantsGiven], s[tenantsOwed] = 0, 0, 0
 		if s[tenantsAwait] > 0 {
 			g.fillCredits(s)

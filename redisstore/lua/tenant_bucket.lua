@@ -119,15 +119,16 @@ local function missing(s, p) return s[LACKS] + room(s, p) end
 
 local function left(s, p) return max(0, last(s) - s[NOW], ceil_div(missing(s, p), p[RATE])) end
 
--- flow divides surplus by weight among the credits that are not full, or gives it to the pool.
-local function flow(s, p, surplus)
+-- flow divides surplus, at most the room, by weight among the credits that are not full, or gives
+-- it to the pool.
+local function flow(s, surplus)
   local rest = s[REST] + surplus
   if rest >= s[OWED] then
     if s[AWAIT] > 0 then
       local next_due = ordered(s, 'h')
       for _, name, id in next_due do set(s, 'h', 'y', id, name, 0, 0) end
     end
-    s[LEVEL] = min(p[POOL], s[LEVEL] + rest - s[OWED])
+    s[LEVEL] = s[LEVEL] + rest - s[OWED]
     s[REST], s[GIVEN], s[AWAIT], s[OWED] = 0, 0, 0, 0
     return
   end
@@ -183,7 +184,7 @@ local function advance(s, p, t)
     filled = true
   end
   pass(t)
-  flow(s, p, surplus)
+  flow(s, surplus)
   return filled
 end
 
@@ -270,7 +271,7 @@ local function decide(s, p, op, now, n, at, place)
         lacks = lacks - back
         set_lack(s, id, rate, name, lacks)
       end
-      flow(s, p, min(units - back, room(s, p)))
+      flow(s, min(units - back, room(s, p)))
       if id > 0 and weight > 0 then owes = credit_lack(s, id, weight, name) end
     elseif n > 0 then
       if from == 2 then
@@ -339,7 +340,7 @@ local function migrate(s, p, q, now)
   end
   fill(false)
   local surplus = max(0, min(rest, room(u, q)))
-  flow(u, q, surplus)
+  flow(u, surplus)
   rest = rest - surplus
   fill(true)
   for i = 10, #q, 4 do
