@@ -26,11 +26,11 @@ modules = $(shell go list -m -f '{{.Dir}}' | sed 's|^$(CURDIR)|.|')
 units    = $(addsuffix /...,$(filter-out ./e2e,$(modules))) ./e2e/simulate/...
 servers  = $(shell go list ./e2e/... | grep -v -e /e2e/simulate -e '/e2e/flashsale$$')
 
-# Packages with concurrency, which run under the race detector only. It finds nothing in a package
-# without goroutines, such as policy and internal/algo. Those with
-# race_on_test.go have tests that need the ordinary build too, such as allocation budgets; the
-# root has those of the layers and the language.
-racy := . $(addprefix ./internal/,backoff decoded linger porttest replay waitqueue) ./memstore ./enforce ./failover ./httplimit/... ./guard/... ./transport ./rpclimit \
+# Packages with concurrency, which run under the race detector only. It finds nothing in a
+# package without goroutines, such as policy and internal/algo. Those with race_on_test.go have
+# tests that need the ordinary build too, such as allocation budgets; the root has those of the
+# layers and the language.
+racy := . $(addprefix ./,$(sort $(dir $(shell grep -lE '^\s+go [a-z]|\.Go\b|synctest' internal/*/*.go)))) ./memstore ./enforce ./failover ./httplimit/... ./guard/... ./transport ./rpclimit \
 	./contrib/connect/... ./contrib/fiber/... ./contrib/grpc/... \
 	$(addprefix ./cmd/weir/internal/,access/... admin/... cli/... decisionlog/... demo/... forwardauth/... gateway/... httpapi/... metrics/... published/... \
 	ratelimit/... respd/... rls/... run/... telemetry/... watch/...)
@@ -52,7 +52,7 @@ SHARED := github.com/floodweir/weir/redisstore,github.com/floodweir/weir/contrib
 
 .PHONY: help
 help: ## list the tasks
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # The stages with servers wait more than they compute, so they run beside each other. No test of
 # them compares a rate or a duration with more than a bound that holds on a busy machine. The
