@@ -18,7 +18,7 @@ type BodyLimit struct {
 
 	// Timeout bounds the time until the body has arrived; DefaultBodyTimeout if zero, at most
 	// a minute. A body that takes longer has no values, and the handler gets an error that
-	// wraps os.ErrDeadlineExceeded. On HTTP/1 a ReadTimeout of the server replaces it.
+	// wraps os.ErrDeadlineExceeded.
 	Timeout time.Duration
 }
 

@@ -115,7 +115,7 @@ func TestSlowBody(t *testing.T) {
 				w.WriteHeader(http.StatusRequestTimeout)
 			}
 		})))
-		s.EnableHTTP2 = h2
+		s.EnableHTTP2, s.Config.ReadTimeout = h2, time.Hour // as weir serve has one
 		s.StartTLS()
 		in, out := io.Pipe()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, in)

@@ -2,10 +2,12 @@
 package replay
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -55,8 +57,8 @@ const first = 4 << 10
 
 // Read returns the body of r if it has at most max bytes and arrives within timeout, and makes r.Body
 // return it again from its beginning. A call with a larger bound continues the one before. After an
-// error, r.Body returns what was read and then the rest, or the error. On HTTP/1 a ReadTimeout of the
-// server replaces timeout.
+// error, r.Body returns what was read and then the rest, or the error. The rest of a body has the
+// ReadTimeout of its server again.
 func (b *Body) Read(w http.ResponseWriter, r *http.Request, max int64, timeout time.Duration, memory *Memory) ([]byte, error) {
 	if b.rest == nil {
 		if r.Body == nil || r.Body == http.NoBody {
@@ -66,13 +68,15 @@ func (b *Body) Read(w http.ResponseWriter, r *http.Request, max int64, timeout t
 	}
 	if int64(len(b.text)) <= max && !b.whole && b.err == nil && r.ContentLength <= max {
 		conn := http.NewResponseController(w)
-		timed := r.ProtoMajor >= 2 || !hasReadTimeout(r)
-		if timed {
-			_ = conn.SetReadDeadline(time.Now().Add(timeout))
-		}
+		later := readTimeout(r)
+		_ = conn.SetReadDeadline(time.Now().Add(min(timeout, cmp.Or(later, timeout))))
 		b.fill(max, r.ContentLength)
-		if timed || b.whole {
+		switch {
+		case r.ProtoMajor < 2 && errors.Is(b.err, os.ErrDeadlineExceeded): // or the server would wait for the rest
+		case b.whole || later == 0:
 			_ = conn.SetReadDeadline(time.Time{}) // a deadline that passes later would end the request
+		default:
+			_ = conn.SetReadDeadline(time.Now().Add(later))
 		}
 		r.Body = &body{text: b.text, rest: b.tail(), Closer: b.rest, held: b.held}
 	}
@@ -85,11 +89,12 @@ func (b *Body) Read(w http.ResponseWriter, r *http.Request, max int64, timeout t
 	return b.text, nil
 }
 
-// hasReadTimeout reports whether the server of r bounds the time in which a request arrives. A deadline
-// of Read would replace that for the rest of the body.
-func hasReadTimeout(r *http.Request) bool {
-	s, ok := r.Context().Value(http.ServerContextKey).(*http.Server)
-	return ok && s.ReadTimeout > 0
+// readTimeout returns the time in which the server of r expects a request of HTTP/1, or 0.
+func readTimeout(r *http.Request) time.Duration {
+	if s, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && r.ProtoMajor < 2 {
+		return s.ReadTimeout
+	}
+	return 0
 }
 
 // fill reads until the end of a body of the given length, or -1, or one byte more than max.
