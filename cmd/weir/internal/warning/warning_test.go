@@ -177,7 +177,7 @@ func TestOnce(t *testing.T) {
 					t.Errorf("header %v, want the signature %s and the id", first.header, want)
 				}
 
-				time.Sleep(first.PeriodEnd.Sub(time.Now()) + 25*time.Hour)
+				time.Sleep(time.Until(first.PeriodEnd) + 25*time.Hour)
 				s.settle(b, key, 850)
 				s.want("next period", 80, 90, 80, 80)
 				if s.receiver.got[3].ID == first.ID {
