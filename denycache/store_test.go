@@ -535,3 +535,28 @@ func BenchmarkRepeat(b *testing.B) {
 		}
 	})
 }
+
+// TestDeniedReservationMoves checks that a denied reservation under another limit, which moves
+// the state of the former one, ends the repetition of the former limit's denials.
+func TestDeniedReservationMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, ctx := bubble(t, 0), t.Context()
+		cache := open(t, store, denycache.Config{})
+		used := take("a", "1/h", 1)
+		for i := range 3 {
+			if d, err := cache.Do(ctx, used); err != nil || d.OK != (i == 0) {
+				t.Fatalf("request %d: %+v, %v", i, d, err)
+			}
+		}
+		moved := take("a", "2/h burst 2", 2)
+		moved.Verb, moved.ID, moved.TTL = weir.Reserve, "x", time.Hour
+		moved.From, moved.Carry = []weir.Limit{used.Limit}, weir.CarryProportional
+		if d, err := cache.Do(ctx, moved); err != nil || d.OK {
+			t.Fatalf("reservation: %+v, %v, want a denial", d, err)
+		}
+		want, _ := store.Store.Do(ctx, weir.Request{Verb: weir.Peek, Key: "a", Limit: used.Limit, N: 1})
+		if got, err := cache.Do(ctx, used); err != nil || got.OK != want.OK || !got.OK {
+			t.Errorf("after the move: OK = %v, %v, want %v as in the store", got.OK, err, want.OK)
+		}
+	})
+}
