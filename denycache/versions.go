@@ -116,11 +116,10 @@ func (s *Store) changed(rs []weir.Request, ok bool, err error) {
 	for i := range rs {
 		r := &rs[i]
 		deniable := len(rs) > 1 || r.Verb <= weir.TakeUpTo || r.Verb == weir.Reserve
-		denied := deniable && !ok && err == nil
 		if r.Verb == weir.Peek {
 			continue
 		}
-		if !denied || r.Limit.Spec().Named {
+		if !deniable || ok || err != nil || r.Limit.Spec().Named {
 			s.versions[s.state(r.Key, r.Limit)].Add(1)
 		}
 		s.carriedOver(r) // also of a denied request
