@@ -39,6 +39,8 @@ func (s *sentinel) read(data []byte) ([]rule, error) {
 		case !root.There():
 		case root.Kind() == strict.List:
 			some, err = s.items(d, root, "")
+		case root.Kind() != strict.Map:
+			err = &Error{s.file, root.Line(), wantRules}
 		default:
 			some, err = s.manifest(d, root)
 		}
