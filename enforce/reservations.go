@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -266,7 +267,11 @@ func (r *reservations) settle(result *Result) (events []Event) {
 	if len(r.tokens) == 0 {
 		return nil
 	}
-	ctx, stop := settleContext(r.ctx)
+	within := settleContext
+	if slices.ContainsFunc(r.tokens, func(t reservation) bool { return t.policy.Config().Settle.Meter != nil }) {
+		within = meterContext
+	}
+	ctx, stop := within(r.ctx)
 	defer stop()
 	var last *policy.Policy // with a failed settlement
 	for i := range r.tokens {

@@ -9,10 +9,23 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
+// Bounds of the calls of the store after the decision on a request. They delay its end if the
+// store does not respond.
+const (
+	settleTimeout = time.Second
+	// meterTimeout is longer, because a budget does not see what is not settled.
+	meterTimeout = 10 * time.Second
+)
+
 // settleContext returns a context for calls of the store after the decision on a request of
-// ctx. It lasts a second, even if ctx has ended.
+// ctx. It lasts settleTimeout, even if ctx has ended.
 func settleContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	return context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+}
+
+// meterContext is settleContext for budgets. It lasts meterTimeout.
+func meterContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), meterTimeout)
 }
 
 // countDenied charges a denied request to the policies that count all requests, and updates

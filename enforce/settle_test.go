@@ -353,3 +353,47 @@ func TestMeteredCharge(t *testing.T) {
 		check("after a request that was canceled before", 42+2+100+7)
 	})
 }
+
+// TestSlowSettlement checks that a store which responds after three seconds still settles a
+// budget, and that another policy does not wait for it.
+func TestSlowSettlement(t *testing.T) {
+	meter, err := budget.NewMeter(budget.MeterConfig{Unit: budget.Tokens, MaxInput: 30, MaxOutput: 12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, settle := range map[string]policy.Settle{"budget": {Meter: meter}, "header": {Header: "Cost"}} {
+		bubble(t, func(t *testing.T, store *memstore.Store) {
+			slow := false
+			wrapped := fakestore.Around(store, func(ctx context.Context, _ *weir.Request) error {
+				if !slow {
+					return nil
+				}
+				select {
+				case <-time.After(3 * time.Second):
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}, nil)
+			const limit = "1000/24h fixed_window"
+			c := about("p", limit)
+			c.Settle = settle
+			var gc enforce.Config
+			events := observed(&gc)
+			e := open(t, wrapped, gc, c)
+			var p enforce.Admission
+			enter(t, e, &p)
+			slow = true
+			began := time.Now()
+			p.Exit(enforce.Result{CostFromResponse: func(policy.Settle) (int64, error) { return 100, nil }})
+			want, wait := []string{"ada p admitted"}, 3*time.Second
+			if settle.Meter == nil {
+				want, wait = append(want, "ada p unsettled error"), time.Second
+			}
+			same(t, name, events(), want...)
+			if got := time.Since(began); got != wait {
+				t.Errorf("%s: the end took %v, want %v", name, got, wait)
+			}
+		})
+	}
+}
