@@ -42,7 +42,7 @@ plain = $(sort $(both) $(filter-out $(shell go list $(racy)),$(shell go list $(u
 tags := crashpoints,nomsgpack
 
 # Compilers and checkers trade memory for time. The tests run with the default.
-fast  := GOGC=400
+fast  := GOGC=off GOMEMLIMIT=3GiB
 build := '-toolexec=env $(fast)'
 
 # Packages that only the tests of e2e reach, for make cover.
@@ -94,7 +94,7 @@ vet: ## gofmt, tidy go.mod files and vet
 # go tool would build it with other flags, and with it the standard library once more.
 staticcheck: ## all checks of staticcheck
 	@mkdir -p .bin && $(fast) go build -o .bin/staticcheck honnef.co/go/tools/cmd/staticcheck
-	@$(fast) .bin/staticcheck -tags=$(tags) -checks all $(addsuffix /...,$(modules))
+	@GOGC=400 .bin/staticcheck -tags=$(tags) -checks all $(addsuffix /...,$(modules))
 
 .PHONY: plots
 plots: ## write the plots of docs/protection.md again

@@ -179,7 +179,15 @@ func TestSettle(t *testing.T) {
 			{200, 200}, {200, 200}, {200, 200}, {200, 200}, {404, 404}, {500, 500}, // none of them counts
 			{401, 401}, {401, 401}, {200, 200}, {401, 401}, {200, 429}, {401, 429},
 		} {
-			res, err := ask(t.Context(), plain, i, "POST", "/login?n="+strconv.Itoa(tc.n), "failures")
+			// A client may have the whole response before its reservation is returned.
+			var res *http.Response
+			var err error
+			for range 100 {
+				res, err = ask(t.Context(), plain, i, "POST", "/login?n="+strconv.Itoa(tc.n), "failures")
+				if err != nil || res.StatusCode == tc.want || res.StatusCode != http.StatusTooManyRequests {
+					break
+				}
+			}
 			if err != nil || res.StatusCode != tc.want {
 				t.Errorf("attempt %d, which is answered with %d = %v, %v, want %d", i, tc.n, res, err, tc.want)
 			}
