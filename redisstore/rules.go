@@ -34,9 +34,8 @@ type known struct {
 const maxKnown = 4096
 
 type rules struct {
-	mu     sync.RWMutex
-	byText map[limitText]*known
-	lists  map[weir.Limit]*known // limits with a long text: tenants
+	byText ruleCache[limitText]
+	lists  ruleCache[weir.Limit] // limits with a long text: tenants
 }
 
 // A limitText identifies a limit.
@@ -44,35 +43,37 @@ type limitText struct{ text, state string }
 
 func (r *rules) of(l weir.Limit) *known {
 	if _, ok := l.Spec().Rule.(*algo.TenantBucket); ok {
-		r.mu.RLock()
-		k := r.lists[l]
-		r.mu.RUnlock()
-		if k != nil {
+		if k := r.lists.get(l); k != nil {
 			return k
 		}
-		k = newKnown(l)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.lists == nil || len(r.lists) >= maxKnown {
-			r.lists = map[weir.Limit]*known{}
-		}
-		r.lists[l] = k
-		return k
+		return r.lists.add(l, newKnown(l))
 	}
 	text := limitText{l.String(), l.Spec().State}
-	r.mu.RLock()
-	k := r.byText[text]
-	r.mu.RUnlock()
-	if k != nil {
+	if k := r.byText.get(text); k != nil {
 		return k
 	}
-	k = newKnown(l)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.byText == nil || len(r.byText) >= maxKnown {
-		r.byText = map[limitText]*known{}
+	return r.byText.add(limitText{strings.Clone(text.text), strings.Clone(text.state)}, newKnown(l))
+}
+
+// A ruleCache is a cache of at most maxKnown limits. It is safe for concurrent use.
+type ruleCache[K comparable] struct {
+	mu sync.RWMutex
+	m  map[K]*known
+}
+
+func (c *ruleCache[K]) get(key K) *known {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.m[key]
+}
+
+func (c *ruleCache[K]) add(key K, k *known) *known {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.m == nil || len(c.m) >= maxKnown {
+		c.m = map[K]*known{}
 	}
-	r.byText[limitText{strings.Clone(text.text), strings.Clone(text.state)}] = k
+	c.m[key] = k
 	return k
 }
 
