@@ -25,7 +25,7 @@ func (p *Admission) Extend(ctx context.Context, total func(*policy.Policy) int64
 	if r == nil || !p.open.Load() {
 		return true
 	}
-	ctx, stop := meterContext(ctx)
+	ctx, stop := settleContext(ctx, meterTimeout)
 	defer stop()
 	var enforced []*reservation
 	for i := range r.tokens {

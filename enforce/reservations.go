@@ -137,7 +137,7 @@ func (r *reservations) cancelUncertain() {
 	if len(r.uncertain) == 0 {
 		return
 	}
-	ctx, stop := settleContext(r.ctx)
+	ctx, stop := settleContext(r.ctx, settleTimeout)
 	defer stop()
 	for i := range r.uncertain {
 		if err := r.uncertain[i].send(ctx, weir.Cancel, 0); err != nil && !errors.Is(err, weir.ErrNoReservation) {
@@ -190,7 +190,7 @@ func (r *reservations) sendSlots(slots []reservation, verb weir.Verb) {
 	if len(slots) == 0 {
 		return
 	}
-	ctx, stop := settleContext(r.ctx)
+	ctx, stop := settleContext(r.ctx, settleTimeout)
 	defer stop()
 	var others sync.WaitGroup
 	for i := range slots[1:] {
@@ -237,7 +237,7 @@ func (r *reservation) settle(ctx context.Context, n int64) error {
 // cancel returns all reservations.
 func (r *reservations) cancel() {
 	r.release()
-	ctx, stop := settleContext(r.ctx)
+	ctx, stop := settleContext(r.ctx, settleTimeout)
 	defer stop()
 	for i := range r.tokens {
 		_ = r.tokens[i].settle(ctx, 0) // it expires otherwise
@@ -267,11 +267,11 @@ func (r *reservations) settle(result *Result) (events []Event) {
 	if len(r.tokens) == 0 {
 		return nil
 	}
-	within := settleContext
+	timeout := settleTimeout
 	if slices.ContainsFunc(r.tokens, func(t reservation) bool { return t.policy.Config().Settle.Meter != nil }) {
-		within = meterContext
+		timeout = meterTimeout
 	}
-	ctx, stop := within(r.ctx)
+	ctx, stop := settleContext(r.ctx, timeout)
 	defer stop()
 	var last *policy.Policy // with a failed settlement
 	for i := range r.tokens {

@@ -18,14 +18,9 @@ const (
 )
 
 // settleContext returns a context for calls of the store after the decision on a request of
-// ctx. It lasts settleTimeout, even if ctx has ended.
-func settleContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
-}
-
-// meterContext is settleContext for budgets. It lasts meterTimeout.
-func meterContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), meterTimeout)
+// ctx. It lasts the timeout, even if ctx has ended.
+func settleContext(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), timeout)
 }
 
 // countDenied charges a denied request to the policies that count all requests, and updates
@@ -52,7 +47,7 @@ func (e *Enforcer) countDenied(p *Admission, charges []policy.Charge, local bool
 	if local {
 		store = e.c.Local
 	}
-	ctx, stop := settleContext(p.ctx)
+	ctx, stop := settleContext(p.ctx, settleTimeout)
 	defer stop()
 	ds := make([]weir.Decision, len(rs))
 	if _, err := do(ctx, store, rs, ds); err != nil {
@@ -88,7 +83,7 @@ func (e *Enforcer) undo(p *Admission, charges []policy.Charge) {
 // giveBack returns tokens that charges took. Reservations are in p.reserved. Errors are
 // ignored: no caller waits for them.
 func (e *Enforcer) giveBack(p *Admission, charges []policy.Charge) {
-	ctx, stop := settleContext(p.ctx)
+	ctx, stop := settleContext(p.ctx, settleTimeout)
 	defer stop()
 	for i := range charges {
 		from, to := charges[i].From, charges[i].To
