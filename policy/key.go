@@ -27,6 +27,8 @@ type source struct {
 	paths spelling.PathVariants
 	seen  *view // the request for expressions
 
+	adjusted map[string]*adjusted // of the set
+
 	// Results of the last policy that matched.
 	pattern string // the pattern that matched
 	variant int    // the variant of the path that matched

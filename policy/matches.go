@@ -37,6 +37,9 @@ type Charge struct {
 	// caller denies the request without the store, with weir.Never.
 	Blocked bool
 
+	// Adjustment applies to the key; nil if there is none.
+	Adjustment *Adjustment
+
 	// Refused, if not nil, is the reason why the request is Blocked although the policy has
 	// limits: it names a model without a price.
 	Refused error
@@ -72,6 +75,7 @@ func (s *Set) Match(q *Matches, a Attributes) (enforced int) {
 	now := q.begin()
 	var src source
 	src.fill(q, a)
+	src.adjusted = s.adjusted
 	if len(s.except) > 0 && exempt(s.except, &src) {
 		return q.end(now)
 	}
@@ -103,6 +107,7 @@ func (s *Set) Explain(q *Matches, a Attributes) []Charge {
 	now := q.begin()
 	var src source
 	src.fill(q, a)
+	src.adjusted = s.adjusted
 	exempted := exempt(s.except, &src)
 	var all []Charge
 	for _, m := range s.members {
@@ -187,8 +192,13 @@ func (q *Matches) end(now pending) int {
 // policy does not limit the key.
 func (q *Matches) add(m *member, s *source, now *pending) (limited bool) {
 	q.key = m.appendKey(q.key[:0], s)
+	return q.charge(m, s, now, Charge{Policy: m.Policy, Key: m.key(q.key), Cost: m.cost(s), Refused: refused(m.config.Settle.Meter, s), Err: s.err})
+}
+
+// charge adds the charge of a policy whose key is in q.key, and that of its candidate. It returns
+// false if the policy does not limit the key.
+func (q *Matches) charge(m *member, s *source, now *pending, charge Charge) (limited bool) {
 	parts := q.key[len(m.bucket):]
-	charge := Charge{Policy: m.Policy, Key: m.key(q.key), Cost: m.cost(s), Refused: refused(m.config.Settle.Meter, s), Err: s.err}
 	to := now
 	if m.config.Mode == Shadow || m.config.Percent < 100 && share(charge.Key) >= m.config.Percent {
 		to = &q.later
@@ -197,7 +207,7 @@ func (q *Matches) add(m *member, s *source, now *pending) (limited bool) {
 	limited = to.add(m, &charge, parts, s)
 	if c := m.candidate; c != nil {
 		whole := append(append(q.key, c.bucket...), parts...)
-		charge.Policy, charge.Key, charge.Always, charge.Enforced = c.Policy, c.key(whole[len(q.key):]), true, false
+		charge.Policy, charge.Key, charge.Always, charge.Enforced, charge.Adjustment = c.Policy, c.key(whole[len(q.key):]), true, false, nil
 		q.key = whole[:len(q.key)]
 		q.later.add(c, &charge, parts, s)
 	}
@@ -207,12 +217,21 @@ func (q *Matches) add(m *member, s *source, now *pending) (limited bool) {
 // add adds a charge. It returns false, without a charge, if the policy does not limit the key.
 func (to *pending) add(m *member, charge *Charge, parts []byte, s *source) (limited bool) {
 	limits, override := m.limits(charge.Key, parts, s)
+	var adjustment *adjusted
+	if len(s.adjusted) > 0 {
+		if adjustment = s.adjusted[charge.Key]; adjustment != nil && adjustment.override != nil {
+			limits, override, charge.Adjustment = adjustment.override.Limits, adjustment.override, &adjustment.Adjustment
+		}
+	}
 	blocked, unlimited := m.config.fixed(override)
 	if unlimited {
 		return false
 	}
 	var from [][]weir.Limit
-	if len(m.previous) > 0 {
+	switch {
+	case adjustment != nil:
+		from = m.fromAdjusted(adjustment, limits, charge.Key, parts, s)
+	case len(m.previous) > 0:
 		from = m.history.from(limits, override != nil, charge.Key, parts, s)
 	}
 	key := charge.Key

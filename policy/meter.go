@@ -37,7 +37,7 @@ func refused(m *budget.Meter, s *source) error {
 		return nil
 	}
 	refused := m.Refuse(c)
-	if refused != nil && err != nil || errors.Is(err, weir.ErrOverloaded) {
+	if err != nil && (refused != nil || m.Config().IncludeMax != "" || errors.Is(err, weir.ErrOverloaded)) {
 		return err
 	}
 	return refused

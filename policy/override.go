@@ -171,8 +171,17 @@ func (k *part) override(p *Policy, text string) (f pattern.Pattern, want string)
 		}
 		return pattern.Exact(h.Name), ""
 	}
+	text, want = k.text(text)
+	if want != "" {
+		return f, want
+	}
+	return pattern.Parse(text), ""
+}
+
+// text returns a value that a client chooses freely as requests have it, or the accepted values.
+func (k *part) text(text string) (value, want string) {
 	if len(text) > maxText || text != strings.TrimSpace(text) {
-		return f, "want at most " + strconv.Itoa(maxText) + " bytes without space around them"
+		return "", "want at most " + strconv.Itoa(maxText) + " bytes without space around them"
 	}
 	switch k.Source {
 	case Header:
@@ -180,7 +189,7 @@ func (k *part) override(p *Policy, text string) (f pattern.Pattern, want string)
 	case Form, JSON:
 		text = spelling.BodyText(text)
 	}
-	return pattern.Parse(text), ""
+	return text, ""
 }
 
 func (k *part) overrideAddr(text string) (f pattern.Pattern, want string) {

@@ -63,12 +63,15 @@ func New(c Config) (*Policy, error) {
 	return p, nil
 }
 
+// candidateSuffix ends the name of a candidate.
+const candidateSuffix = "~candidate"
+
 // newCandidate returns the policy of the Candidate of p. Policies of New cannot have its
 // name, so it shares no key with them.
 func (p *Policy) newCandidate() *Policy {
 	c := *p
 	c.overrides, c.wildcards = nil, nil
-	c.config.Name += "~candidate"
+	c.config.Name += candidateSuffix
 	c.config.Zone, c.bucket = "", c.config.Name
 	c.config.Mode, c.config.Percent = Shadow, 100
 	c.config.Limits, c.config.Candidate, c.config.Overrides = p.config.Candidate, nil, nil

@@ -14,10 +14,23 @@ const maxPrevious = 4
 // another name, as Config.Carry selects (see weir.Request.From). Limits with the same state are
 // paired first, the others in order. Up to four previous sets count; sets that have the same
 // states for the policy count as one. Concurrency limits are not carried over: their slots end
-// by themselves.
+// by themselves. The adjustments of old end, those of s stay (see WithAdjustments).
 func (s *Set) WithPrevious(old *Set) *Set {
 	t := &Set{policies: s.policies, exceptions: s.exceptions, except: s.except}
-	t.join(old)
+	if old != nil && slices.Equal(s.members, old.members) { // they differ in adjustments and exceptions only
+		*t = *s
+	} else {
+		t.join(old)
+		t.adjusted = s.adjusted
+	}
+	if old != nil && len(old.adjusted) > 0 {
+		t.adjusted = make(map[string]*adjusted, len(s.adjusted))
+		for key, a := range s.adjusted {
+			copied := *a
+			t.adjusted[key] = &copied
+		}
+		t.endAdjustments(old)
+	}
 	return t
 }
 
@@ -30,7 +43,7 @@ type history struct {
 // inherit makes m the successor of old, which may be nil.
 func (m *member) inherit(old *member) {
 	c := &m.config
-	if old == nil || m.tenants != nil || old.tenants != nil || m.bucket != old.bucket || !slices.EqualFunc(m.parts, old.parts, sameBucket) {
+	if !m.follows(old) {
 		return
 	}
 	for _, p := range append([]*Policy{old.Policy}, old.previous...) {
@@ -45,6 +58,11 @@ func (m *member) inherit(old *member) {
 	if len(m.previous) > 0 {
 		m.chains = chains(c.Limits, func(i int) []weir.Limit { return m.previous[i].config.Limits }, len(m.previous))
 	}
+}
+
+// follows reports whether m and old, which may be nil, give a key the same name.
+func (m *member) follows(old *member) bool {
+	return old != nil && m.tenants == nil && old.tenants == nil && m.bucket == old.bucket && slices.EqualFunc(m.parts, old.parts, sameBucket)
 }
 
 // sameBucket reports whether two parts give a request the same value.
@@ -79,7 +97,7 @@ func (h *history) from(limits []weir.Limit, overridden bool, key string, parts [
 
 // chains returns, for each of limits, the limits that it follows, newest first; nil if none
 // follows any. previous(0) has the last limits of the key, previous(1) those before, up to
-// n. A current limit is not followed, and no limit is followed twice.
+// n; a list without limits is left out. A current limit is not followed, and no limit is followed twice.
 func chains(limits []weir.Limit, previous func(int) []weir.Limit, n int) [][]weir.Limit {
 	var chains [][]weir.Limit
 	at := make([]int, len(limits)) // the position in the chain of each limit
@@ -89,6 +107,9 @@ func chains(limits []weir.Limit, previous func(int) []weir.Limit, n int) [][]wei
 	seen, newer := limits, limits
 	for i := range n {
 		older := previous(i)
+		if len(older) == 0 { // blocked or unlimited: the states of before stay
+			continue
+		}
 		to := pair(newer, older)
 		for j := range at {
 			if at[j] >= 0 {

@@ -54,6 +54,9 @@ func TestWithPrevious(t *testing.T) {
 			c.Overrides = append(c.Overrides, policy.Override{Key: []string{"1.2.3.4"}, Limits: limits(texts...)})
 		}
 	}
+	block := func(c *policy.Config) {
+		c.Overrides = append(c.Overrides, policy.Override{Key: []string{"1.2.3.4"}, Block: true})
+	}
 	wild := func(text string) func(*policy.Config) {
 		return func(c *policy.Config) {
 			c.Overrides = append(c.Overrides, policy.Override{Key: []string{"1.2.3.0/24"}, Limits: limits(text)})
@@ -76,6 +79,10 @@ func TestWithPrevious(t *testing.T) {
 		{"one in force is followed by none", []policy.Config{p("1/s"), p("2/s"), p("3/s", "1/s")}, []string{"1/s:", "2/s: 1/s", "3/s: 2/s, 1/s:"}},
 		{"a newer line has it", []policy.Config{p("1/s", "1/m"), p("1/m", "2/m"), p("3/s", "3/m")},
 			[]string{"1/s:, 1/m:", "1/m:, 2/m: 1/s", "3/s: 1/m, 3/m: 2/m 1/s"}},
+		{"blocked in between", []policy.Config{p("1/s", "1/m"), with(p("1/s", "1/m"), block), with(p("2/s"), block), p("3/s", "3/m")},
+			[]string{"1/s:, 1/m:", "", "", "3/s: 1/s, 3/m: 1/m"}}, // 2/s was never used
+		{"all blocked in between", []policy.Config{p("1/s"), {Limits: []weir.Limit{}, Block: true}, p("2/s")}, []string{"1/s:", "", "2/s: 1/s"}},
+		{"unlimited in between", []policy.Config{p("1/s"), {Limits: []weir.Limit{}, Unlimited: true}, with(p("2/s"), over("7/s"))}, []string{"1/s:", "", "7/s: 1/s"}},
 		{"absent in between", []policy.Config{p("1/s"), gone, p("2/s"), p("3/s")}, []string{"1/s:", "10/s:", "2/s:", "3/s: 2/s"}},
 		{"other key parts", []policy.Config{p("1/s"), with(p("2/s"), func(c *policy.Config) { c.Key = []policy.KeyPart{part(policy.ClientIP, "56")} }),
 			with(p("3/s"), func(c *policy.Config) { c.Key = []policy.KeyPart{part(policy.ClientIP, "56")} })}, []string{"1/s:", "2/s:", "3/s: 2/s"}},

@@ -20,6 +20,8 @@ type Set struct {
 
 	exceptions []Exception
 	except     []exception
+
+	adjusted map[string]*adjusted // by key
 }
 
 // A member is a policy in a set.

@@ -22,7 +22,7 @@ func usual() int {
 	if os.Getenv("WEIR_LONG") != "" {
 		return 5_000_000
 	}
-	return 1_000_000
+	return 200_000
 }
 
 func openMemory(tb testing.TB) Harness {

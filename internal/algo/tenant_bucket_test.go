@@ -335,6 +335,33 @@ func TestTenantsReloadKeepsLevels(t *testing.T) {
 	}
 }
 
+// TestTenantsAdded checks that a child which a reload adds gets its minimum within a second, although
+// the others take all that they can before and after.
+func TestTenantsAdded(t *testing.T) {
+	for _, weighted := range []bool{false, true} {
+		f := newFamily(t, 1000, 200, weighted, algo.Tenant{ID: 1, Weight: 3, Burst: 30}, algo.Tenant{ID: 2, Weight: 1, Burst: 10})
+		f.admitted = make([]int64, 3)
+		now := int64(someInstant)
+		second := func() {
+			for range 10_000 { // each child asks 10 times as much as the parent has
+				now += 100
+				for i := range f.children {
+					f.take(now, i, 1, false)
+				}
+			}
+		}
+		second()
+		f.become([]algo.Tenant{{ID: 1, Weight: 3, Burst: 30}, {ID: 2, Weight: 1, Burst: 10}, {ID: 3, Weight: 1, Burst: 10}})
+		for range 3 {
+			before := f.admitted[2]
+			second()
+			if got, least := f.admitted[2]-before, int64(1000/5-1); got < least {
+				t.Errorf("weighted %t: the added child got %d in a second, want at least %d", weighted, got, least)
+			}
+		}
+	}
+}
+
 // TestTenantsClockBack lets the clock go back and forth. The parent's bucket, whose clock does
 // not go back, admits everything.
 func TestTenantsClockBack(t *testing.T) {
