@@ -69,6 +69,11 @@ type MeterConfig struct {
 	// completions, and removes the event with the usage for clients that did not ask for it.
 	IncludeUsage bool
 
+	// IncludeMax, if not empty, sends MaxOutput to the upstream in requests without a smaller bound
+	// of the output. A body that cannot be read is refused. For chat completions it is the name
+	// of the bound: max_tokens or max_completion_tokens. Other APIs have one name.
+	IncludeMax string
+
 	// Warn configures warnings about the limits of the budget; none if nil.
 	Warn *Warning
 }
@@ -124,6 +129,9 @@ func NewMeter(r MeterConfig) (*Meter, error) {
 	if !slices.Contains([]string{"drain", "cancel"}, r.Disconnected) {
 		f.Add("disconnected", fault.Quote(r.Disconnected), "want drain or cancel")
 	}
+	if !slices.Contains([]string{"", "max_tokens", "max_completion_tokens"}, r.IncludeMax) {
+		f.Add("include_max", fault.Quote(r.IncludeMax), "want max_tokens or max_completion_tokens")
+	}
 	r.Warn.check(&f)
 	return &Meter{r}, f.Errs.Err()
 }
@@ -136,6 +144,9 @@ func (m *Meter) String() string {
 	text := fmt.Sprintf("%s of %s, max_input %d, max_output %d", m.c.Unit, m.c.Format, m.c.MaxInput, m.c.MaxOutput)
 	if m.c.Step > 0 {
 		text += fmt.Sprintf(", step %d, %s", m.c.Step, m.c.Exhausted)
+	}
+	if m.c.IncludeMax != "" {
+		text += ", sent as " + m.c.IncludeMax
 	}
 	return text
 }

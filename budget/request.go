@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,7 +58,7 @@ func ReadRequest(path string, body []byte) (ModelRequest, error) {
 	} {
 		c.MaxOutput = max(c.MaxOutput, positive(raw))
 	}
-	if n := max(1, positive(m["n"]), positive(gemini["candidateCount"])); c.MaxOutput > 0 {
+	if n := choices(m); c.MaxOutput > 0 {
 		c.MaxOutput = min(c.MaxOutput, MaxTokens/n) * n
 	}
 	streams := strings.HasSuffix(path, "/api/chat") || strings.HasSuffix(path, "/api/generate") // Ollama
@@ -86,37 +87,120 @@ func positive(raw json.RawMessage) int64 {
 // AddUsage returns the body of a request of chat completions with stream_options.include_usage set
 // to true, and otherwise unchanged. It returns body itself if that is not a JSON object.
 func AddUsage(body []byte) []byte {
+	return set(body, "stream_options", func(old json.RawMessage) []byte {
+		return with(old, "include_usage", []byte("true"))
+	})
+}
+
+// LimitOutput returns the body of a request with its bound of the output tokens lowered to MaxOutput for
+// all choices together, or set to that. It returns body itself if its bound is lower, or if it is not a
+// JSON object. With the format Auto, the path decides; an unknown one is that of chat completions.
+func (m *Meter) LimitOutput(path string, body []byte) []byte {
+	request := parse(bytes.TrimSpace(body))
+	if request == nil {
+		return body
+	}
+	format, most := m.c.Format, max(1, m.c.MaxOutput/choices(request))
+	if format == Auto {
+		format = pathFormat(path)
+	}
+	object, names := "", []string{m.c.IncludeMax, "max_tokens", "max_completion_tokens"}
+	switch format {
+	case OpenAIResponses:
+		names = []string{"max_output_tokens"}
+	case Anthropic:
+		names = []string{"max_tokens"}
+	case Gemini:
+		object, names = "generationConfig", []string{"maxOutputTokens"}
+	case Bedrock:
+		object, names = "inferenceConfig", []string{"maxTokens"}
+	case Ollama:
+		object, names = "options", []string{"num_predict"}
+	}
+	in := request
+	if object != "" {
+		in = request.object(object)
+	}
+	has := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !in.has(name) })
+	if len(has) == 0 {
+		has = names[:1]
+	}
+	number := strconv.AppendInt(nil, most, 10)
+	for _, name := range has {
+		switch n := positive(in[name]); {
+		case n > 0 && n <= most:
+		case object == "":
+			body = set(body, name, func(json.RawMessage) []byte { return number })
+		default:
+			body = set(body, object, func(old json.RawMessage) []byte { return with(old, name, number) })
+		}
+	}
+	return body
+}
+
+// pathFormat returns the format of a request by the end of its path; OpenAIChat if it is unknown.
+func pathFormat(path string) Format {
+	switch {
+	case strings.HasSuffix(path, "/responses"):
+		return OpenAIResponses
+	case strings.HasSuffix(path, "/messages"):
+		return Anthropic
+	case strings.Contains(path, ":generateContent"), strings.Contains(path, ":streamGenerateContent"):
+		return Gemini
+	case strings.HasSuffix(path, "/converse"), strings.HasSuffix(path, "/converse-stream"):
+		return Bedrock
+	case strings.HasSuffix(path, "/api/chat"), strings.HasSuffix(path, "/api/generate"):
+		return Ollama
+	}
+	return OpenAIChat
+}
+
+// choices returns the number of responses that a request asks for.
+func choices(m members) int64 {
+	return max(1, positive(m["n"]), positive(m.object("generationConfig")["candidateCount"]))
+}
+
+// with returns a JSON object with a member replaced or added; of anything else, an object with that.
+func with(object json.RawMessage, name string, value []byte) []byte {
+	m := parse(object)
+	if m == nil {
+		m = members{}
+	}
+	m[name] = value
+	text, _ := json.Marshal(m) // raw messages always marshal
+	return text
+}
+
+// set returns a JSON object with one member replaced, each time that it occurs, or added. The rest is
+// unchanged. It returns body itself if that is not a JSON object. The value gets the one before, or none.
+func set(body []byte, name string, value func(old json.RawMessage) []byte) []byte {
 	d := json.NewDecoder(bytes.NewReader(body))
 	first, err := d.Token()
 	if err != nil || first != json.Delim('{') {
 		return body
 	}
-	at := d.InputOffset()
-	put := func(from, to int64, text string) []byte {
-		return append(append(append([]byte(nil), body[:from]...), text...), body[to:]...)
-	}
+	start, done := d.InputOffset(), int64(0)
+	var out []byte
 	for d.More() {
-		name, err := d.Token()
-		var value json.RawMessage
-		if err != nil || d.Decode(&value) != nil {
+		member, err := d.Token()
+		var old json.RawMessage
+		if err != nil || d.Decode(&old) != nil {
 			return body
 		}
-		if name != "stream_options" {
-			continue
+		if member == name {
+			out = append(append(out, body[done:d.InputOffset()-int64(len(old))]...), value(old)...)
+			done = d.InputOffset()
 		}
-		options := parse(value)
-		if options == nil {
-			options = members{}
-		}
-		options["include_usage"] = json.RawMessage("true")
-		text, _ := json.Marshal(options)
-		return put(d.InputOffset()-int64(len(value)), d.InputOffset(), string(text))
 	}
-	text := `"stream_options":{"include_usage":true}`
-	if !bytes.HasPrefix(bytes.TrimLeft(body[at:], " \t\r\n"), []byte("}")) {
-		text += ","
+	if done > 0 {
+		return append(out, body[done:]...)
 	}
-	return put(at, at, text)
+	out = append(strconv.AppendQuote(append(out, body[:start]...), name), ':')
+	out = append(out, value(nil)...)
+	if !bytes.HasPrefix(bytes.TrimLeft(body[start:], " \t\r\n"), []byte("}")) {
+		out = append(out, ',')
+	}
+	return append(out, body[start:]...)
 }
 
 // Refuse returns the reason to deny a call, or nil: Prices has no price for its model. The error

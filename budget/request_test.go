@@ -56,6 +56,47 @@ func TestAddUsage(t *testing.T) {
 	}
 }
 
+// TestLimitOutput checks the bound that a request has afterwards, in each format.
+func TestLimitOutput(t *testing.T) {
+	for _, tc := range []struct {
+		format           budget.Format
+		path, body, want string
+	}{
+		{"auto", "/v1/chat/completions", `{"model":"m1"}`, `{"max_completion_tokens":100,"model":"m1"}`},
+		{"auto", "/v1/chat/completions", `{"max_tokens":7}`, `{"max_tokens":7}`},
+		{"auto", "/v1/chat/completions", `{"max_tokens":101, "a":1}`, `{"max_tokens":100, "a":1}`},
+		{"auto", "/v1/chat/completions", `{"max_tokens":101,"max_completion_tokens":102}`, `{"max_tokens":100,"max_completion_tokens":100}`},
+		{"auto", "/v1/chat/completions", `{"max_tokens":1,"max_tokens":1e9}`, `{"max_tokens":100,"max_tokens":100}`},
+		{"auto", "/v1/chat/completions", `{"max_completion_tokens":-1}`, `{"max_completion_tokens":100}`},
+		{"auto", "/v1/chat/completions", `{"max_tokens":null,"n":3}`, `{"max_completion_tokens":33,"max_tokens":null,"n":3}`},
+		{"auto", "/v1/chat/completions", `{"max_tokens":50,"n":3}`, `{"max_tokens":33,"n":3}`},
+		{"auto", "/v1/chat/completions", `{"n":1000}`, `{"max_completion_tokens":1,"n":1000}`},
+		{"auto", "/other", `{}`, `{"max_completion_tokens":100}`},
+		{"auto", "/v1/responses", `{"max_tokens":1}`, `{"max_output_tokens":100,"max_tokens":1}`},
+		{"auto", "/v1/messages", `{"max_tokens":500}`, `{"max_tokens":100}`},
+		{"anthropic", "/other", `{"max_tokens":"x"}`, `{"max_tokens":100}`},
+		{"auto", "/v1beta/models/m1:streamGenerateContent", `{"generationConfig":{"topK":1}}`, `{"generationConfig":{"maxOutputTokens":100,"topK":1}}`},
+		{"auto", "/v1beta/models/m1:generateContent", `{"generationConfig":{"candidateCount":2,"maxOutputTokens":60}}`, `{"generationConfig":{"candidateCount":2,"maxOutputTokens":50}}`},
+		{"auto", "/model/m1/converse", `{}`, `{"inferenceConfig":{"maxTokens":100}}`},
+		{"auto", "/api/chat", `{"options":{"num_predict":-1}}`, `{"options":{"num_predict":100}}`},
+		{"auto", "/v1/chat/completions", `[1]`, `[1]`},
+		{"auto", "/v1/chat/completions", `{"a":`, `{"a":`},
+	} {
+		m, err := budget.NewMeter(budget.MeterConfig{Unit: budget.Tokens, Format: tc.format, MaxOutput: 100, IncludeMax: "max_completion_tokens"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := m.LimitOutput(tc.path, []byte(tc.body))
+		if string(got) != tc.want {
+			t.Errorf("%s of %s: %s, want %s", tc.path, tc.body, got, tc.want)
+		}
+		c, err := budget.ReadRequest(tc.path, got)
+		if most := int64(100); err == nil && tc.path != "/other" && (c.MaxOutput < 1 || c.MaxOutput > most && tc.body != `{"n":1000}`) {
+			t.Errorf("%s of %s: a bound of %d, want at most %d", tc.path, tc.body, c.MaxOutput, most)
+		}
+	}
+}
+
 // FuzzAddUsage checks that an object keeps its other members, and has the usage.
 func FuzzAddUsage(f *testing.F) {
 	f.Add(`{"model":"m1","stream_options":{"x":[{}]},"n":1e3}`)

@@ -59,7 +59,7 @@
 //
 // An Enforcer is safe for concurrent use. An Admission belongs to one request. Its Exit may
 // run on another goroutine than its Enter, and only the first call of Exit or Cancel counts.
-// To change policies, make a new Enforcer, use it for new requests, and call Replace on the
-// old one. Without Replace, waiting requests would be decided by the old policies, and a key
-// would get tokens from both.
+// SetPolicies changes policies. To change another setting, make a new Enforcer, use it for new
+// requests, and call Replace on the old one. Without Replace, waiting requests would be decided
+// by the old policies, and a key would get tokens from both.
 package enforce

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -89,6 +90,7 @@ type Enforcer struct {
 	counts   bool // a policy counts denied requests
 	blocks   bool // a policy blocks requests
 	next     atomic.Pointer[Enforcer]
+	changes  sync.Mutex            // held by SetPolicies
 	limiters map[string]keyLimiter // by policy; nil without a LimitFunc
 }
 
@@ -111,11 +113,12 @@ func New(store weir.Store, set *policy.Set, c Config) (*Enforcer, error) {
 	c.SettleTTL = cmp.Or(c.SettleTTL, DefaultSettleTTL)
 	e := &Enforcer{store: store, set: set, c: c}
 	e.queue.Max, e.queue.Clock = c.MaxWaiters, waitqueue.ClockOf(store)
+	e.blocks = set.Blocks()
 	for _, p := range set.Policies() {
 		pc := p.Config()
 		e.waits = e.waits || pc.OnDenied.Wait > 0
 		e.counts = e.counts || pc.Count == policy.CountAll
-		e.blocks = e.blocks || pc.Blocks() || pc.Settle.Meter != nil
+		e.blocks = e.blocks || pc.Settle.Meter != nil
 		e.settles = e.settles || !c.NoResponse && byResult(&pc)
 	}
 	if c.LimitFunc != nil {
@@ -136,6 +139,25 @@ func (e *Enforcer) Replace(next *Enforcer) {
 	}
 }
 
+// SetPolicies decides later requests to e, and those that wait in it, by the policies of set.
+// Keys carry their state over, as with policy.Set.WithPrevious. After an error, which wraps
+// weir.ErrInvalid, the policies before stay.
+func (e *Enforcer) SetPolicies(set *policy.Set) error {
+	e.changes.Lock()
+	defer e.changes.Unlock()
+	last := e.current()
+	if set != nil {
+		set = set.WithPrevious(last.set)
+	}
+	next, err := New(e.store, set, e.c)
+	if err != nil {
+		return err
+	}
+	last.Replace(next)
+	e.Replace(next) // drops those between, once their requests have ended
+	return nil
+}
+
 // current returns the last successor of e, or e.
 func (e *Enforcer) current() *Enforcer {
 	for next := e; next != nil; next = e.next.Load() {
@@ -154,6 +176,7 @@ func (e *Enforcer) current() *Enforcer {
 //
 // p.Charges, p.Decisions and their elements are valid until p is used again.
 func (e *Enforcer) Enter(ctx context.Context, a policy.Attributes, p *Admission) Outcome {
+	e = e.current()
 	p.begin(ctx, e, a)
 	entered := false
 	defer func() {

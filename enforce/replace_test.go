@@ -2,6 +2,9 @@ package enforce_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -135,5 +138,82 @@ func TestReplaceWithSlot(t *testing.T) {
 			t.Errorf("after a Cancel: %s, want admitted", got)
 		}
 		p.Exit(enforce.Result{})
+	})
+}
+
+// TestSetPolicies checks that the new policies decide every later request with the state of the
+// keys, also one that the old ones do not match. An error changes nothing.
+func TestSetPolicies(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		e := open(t, store, enforce.Config{})
+		if err := e.SetPolicies(set(t, waiting("p", time.Minute, "1/10s burst 1"))); err != nil {
+			t.Fatal(err)
+		}
+		var p, q enforce.Admission
+		enter(t, e, &p)
+		outcome := make(chan enforce.Outcome, 1)
+		go func() { outcome <- enter(t, e, &q) }()
+		synctest.Wait()
+		for i := range 3 {
+			if err := e.SetPolicies(set(t, about("p", fmt.Sprintf("%d/10s burst 1", 2+i)))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := enter(t, e, &p); got != enforce.Denied || p.Decision().RetryAfter > 10*time.Second/4 {
+			t.Errorf("after the change: %s, retry after %v, want denied with the state of the key", got, p.Decision().RetryAfter)
+		}
+		after(10 * time.Second)
+		if got := <-outcome; got != enforce.Admitted || !strings.Contains(fmt.Sprint(q.Decisions(&q.Charges()[0])), "4/10s") {
+			t.Errorf("the request that waits: %s by %v, want admitted by the last limit", got, q.Decisions(&q.Charges()[0]))
+		}
+		if err := e.SetPolicies(nil); !errors.Is(err, weir.ErrInvalid) {
+			t.Errorf("SetPolicies(nil) = %v, want ErrInvalid", err)
+		}
+		after(10 * time.Second)
+		if got := enter(t, e, &p); got != enforce.Admitted {
+			t.Errorf("after an invalid set: %s, want admitted", got)
+		}
+		if err := e.SetPolicies(new(policy.Set)); err != nil {
+			t.Fatal(err)
+		}
+		if got := enter(t, e, &p); got != enforce.Admitted {
+			t.Errorf("without policies: %s, want admitted", got)
+		}
+		if err := e.SetPolicies(set(t, about("q", "1/h burst 1"))); err != nil {
+			t.Fatal(err)
+		}
+		if first, second := enter(t, e, &p), enter(t, e, &p); first != enforce.Admitted || second != enforce.Denied {
+			t.Errorf("under a policy that is new: %s and %s, want admitted and denied", first, second)
+		}
+	})
+}
+
+// TestSetPoliciesOfOne checks that concurrent changes and requests lose no policy.
+func TestSetPoliciesOfOne(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		e := open(t, store, enforce.Config{}, about("p", "100/h burst 100"))
+		var passed atomic.Int64
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				var p enforce.Admission
+				for range 50 {
+					if enter(t, e, &p).Passes() {
+						passed.Add(1)
+					}
+				}
+			})
+			all.Go(func() {
+				for range 10 {
+					if err := e.SetPolicies(set(t, about("p", "100/h burst 100"))); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if got := passed.Load(); got != 100 {
+			t.Errorf("%d pass, want 100", got)
+		}
 	})
 }

@@ -32,7 +32,11 @@ func openOver(over func(weir.Store) (weir.Store, error)) storetest.Open {
 
 func conforms(t *testing.T, open storetest.Open) {
 	storetest.Run(t, open)
-	storetest.Differential(t, open, storetest.DiffConfig{Decisions: 30_000, Backward: true})
+	decisions := 30_000
+	if racing {
+		decisions /= 10
+	}
+	storetest.Differential(t, open, storetest.DiffConfig{Decisions: decisions, Backward: true})
 }
 
 // TestConformance checks that a Store over an available store decides like that store.

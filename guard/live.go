@@ -9,6 +9,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/protect"
 )
 
 // A Status describes a guard or a resource.
@@ -22,6 +23,7 @@ type Status struct {
 	Rule        bool         // Limits come from Config.Functions
 	Mode        policy.Mode
 	Protections map[string]string // their states by name, such as "breaker" or "system breaker"
+	BreakerOpen time.Duration     // the time until an open breaker admits a trial, the longest if there are several
 
 	// Passed counts admitted calls; Failed of them returned an error, and Running are in
 	// flight. Denied counts calls that a limit or a Protection refused. Undecided counts
@@ -64,6 +66,9 @@ func (p *group) status() Status {
 			s.Protections = map[string]string{}
 		}
 		s.Protections[w.name] = w.State()
+		if m, ok := w.Protection.(protect.Measured); ok {
+			s.BreakerOpen = max(s.BreakerOpen, m.Read().Open)
+		}
 	}
 	return s
 }
@@ -88,6 +93,7 @@ type statusJSON struct {
 	Rule        bool              `json:"rule"`
 	Mode        policy.Mode       `json:"mode"`
 	Protections map[string]string `json:"protections,omitempty"`
+	BreakerOpen float64           `json:"breaker_open_seconds,omitempty"`
 	Passed      int64             `json:"passed"`
 	Denied      int64             `json:"denied"`
 	Undecided   int64             `json:"undecided"`
@@ -105,7 +111,7 @@ func (s Status) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(statusJSON{
 		Name: s.Name, Function: s.Function, File: s.File, Line: s.Line, BuiltBy: s.BuiltBy,
-		Limits: limits, Rule: s.Rule, Mode: s.Mode, Protections: s.Protections,
+		Limits: limits, Rule: s.Rule, Mode: s.Mode, Protections: s.Protections, BreakerOpen: s.BreakerOpen.Seconds(),
 		Passed: s.Passed, Denied: s.Denied, Undecided: s.Undecided, Failed: s.Failed, KeyFaults: s.KeyFaults, Running: s.Running,
 		Busy: s.Busy.Seconds(),
 	})

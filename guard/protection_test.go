@@ -7,9 +7,11 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/floodweir/weir/guard"
 	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/protect"
 )
 
 // fakeProtection records its calls.
@@ -26,6 +28,10 @@ type fakeProtection struct {
 
 func (w *fakeProtection) Name() string  { return w.name }
 func (w *fakeProtection) State() string { return fmt.Sprint(w.entered, " entered") }
+
+func (w *fakeProtection) Read() protect.Reading {
+	return protect.Reading{Open: time.Duration(w.entered) * time.Second}
+}
 
 func (w *fakeProtection) Enter(_ context.Context, key string) (func(error), error) {
 	if w.panics {
@@ -98,7 +104,7 @@ func TestProtections(t *testing.T) {
 		t.Errorf("exits of the breaker %v, want none for denied calls", b.exits)
 	}
 	s := r.Live()[0]
-	if s.Protections["breaker"] != "2 entered" || s.Denied != 1 || s.Rule || len(s.Limits) != 1 {
+	if s.Protections["breaker"] != "2 entered" || s.BreakerOpen != 2*time.Second || s.Denied != 1 || s.Rule || len(s.Limits) != 1 {
 		t.Errorf("Live = %+v", s)
 	}
 }

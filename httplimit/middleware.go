@@ -100,17 +100,14 @@ func New(store weir.Store, set *policy.Set, c Config) (*Middleware, error) {
 	if observe := c.Observe; observe != nil {
 		config.Observe = func(_ context.Context, a policy.Attributes, e enforce.Event) { observe(a.(*attributes).r, e) }
 	}
-	if c.ExemptPreflight && set != nil {
-		var err error
-		if set, err = set.Exempt(policy.Exception{Preflight: true}); err != nil {
-			return nil, fmt.Errorf("httplimit: %w", err)
-		}
+	m := &Middleware{c: c}
+	set, err := m.exempt(set)
+	if err == nil {
+		m.enforcer, err = enforce.New(store, set, config)
 	}
-	enforcer, err := enforce.New(store, set, config)
 	if err != nil {
 		return nil, fmt.Errorf("httplimit: %w", err)
 	}
-	m := &Middleware{enforcer: enforcer, c: c}
 	if !c.NoResponse {
 		m.memory = &replay.Memory{Max: maxBodies}
 	}
@@ -118,7 +115,29 @@ func New(store weir.Store, set *policy.Set, c Config) (*Middleware, error) {
 	return m, nil
 }
 
-// Replace makes next the successor of m. Requests that wait in m are decided by the policies of
+// exempt adds the exception of ExemptPreflight to a set.
+func (m *Middleware) exempt(set *policy.Set) (*policy.Set, error) {
+	if !m.c.ExemptPreflight || set == nil {
+		return set, nil
+	}
+	return set.Exempt(policy.Exception{Preflight: true})
+}
+
+// SetPolicies replaces the policies of m while it serves. Keys carry their state over, and
+// requests that wait are decided by the new policies. After an error, which wraps
+// weir.ErrInvalid, the policies before stay.
+func (m *Middleware) SetPolicies(set *policy.Set) error {
+	set, err := m.exempt(set)
+	if err == nil {
+		err = m.enforcer.SetPolicies(set)
+	}
+	if err != nil {
+		return fmt.Errorf("httplimit: %w", err)
+	}
+	return nil
+}
+
+// Replace makes next, which has another Config, the successor of m. Requests that wait in m are decided by the policies of
 // next when their wait ends, without an allowance of their own. Admitted requests end in m. A
 // Middleware that was replaced cannot be a successor. Replace does nothing if next is nil.
 func (m *Middleware) Replace(next *Middleware) {

@@ -12,6 +12,7 @@ import (
 	"github.com/floodweir/weir/internal/bodycost"
 	"github.com/floodweir/weir/internal/decoded"
 	"github.com/floodweir/weir/internal/optional"
+	"github.com/floodweir/weir/internal/usage"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -27,7 +28,7 @@ type response struct {
 	decoders   decoded.Decoders  // of further encodings
 	members    []bodycost.Member // to find in the body
 	body       *bodycost.Body    // nil if no policy reads it
-	usage      *usage            // nil if no policy has a budget
+	usage      *usage.Usage      // nil if no policy has a budget
 	attributes *attributes       // of the request; nil if no policy needs it
 	model      *model            // nil if no policy has a budget
 }
@@ -43,7 +44,7 @@ func (w *response) wrap(r *http.Request, held *request, m *Middleware) (http.Res
 			status, w.attributes = true, &held.attributes
 		}
 		if meter := c.Settle.Meter; meter != nil {
-			w.usage = w.usage.add(meter.Config().Format)
+			w.usage = w.usage.Add(meter.Config().Format)
 		}
 		for _, path := range c.Settle.Paths() {
 			if !slices.ContainsFunc(w.members, func(m bodycost.Member) bool { return m.Path == path }) {
@@ -88,7 +89,7 @@ func (w *response) begin(status int) {
 		w.body = bodycost.NewBody(w.innerHeader(), w.members, w.decoders)
 	}
 	if w.usage != nil {
-		w.usage.begin(w.innerHeader(), w.decoders)
+		w.usage.Begin(w.innerHeader(), w.decoders)
 		w.model.begin(w, w.innerHeader())
 	}
 }
@@ -117,7 +118,7 @@ func (w *response) end(panicked, gone bool) (status int, canceled bool) {
 	if w.body != nil {
 		w.body.End()
 	}
-	w.usage.end()
+	w.usage.End()
 	switch {
 	case panicked && (w.status == 0 || !gone):
 		return http.StatusInternalServerError, gone
@@ -151,7 +152,9 @@ func (r result) Body(path string) (json.RawMessage, bool) { return bodycost.Valu
 // WriteHeader implements [http.ResponseWriter].
 func (w *response) WriteHeader(status int) {
 	w.begin(status)
-	w.ResponseWriter.WriteHeader(status)
+	if w.model == nil || !w.model.refused {
+		w.ResponseWriter.WriteHeader(status)
+	}
 }
 
 // Write implements [http.ResponseWriter]. The body is parsed also if the client disconnected.

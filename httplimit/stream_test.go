@@ -204,6 +204,52 @@ func TestExhaustedHandler(t *testing.T) {
 	}
 }
 
+// TestOtherStreams checks streams of which the end cannot be changed: their whole bound is reserved before
+// their first byte, or the client gets 429.
+func TestOtherStreams(t *testing.T) {
+	for _, tc := range []struct {
+		name, limit, kind, encoding, exhausted string
+		status                                 int
+		charged                                int64
+	}{
+		{"compressed", "135/24h fixed_window", "text/event-stream", "gzip", "finish", 429, 110},
+		{"an unknown encoding", "135/24h fixed_window", "text/event-stream", "x", "error", 429, 110},
+		{"an array", "135/24h fixed_window", "application/json", "", "finish", 429, 110},
+		{"binary", "135/24h fixed_window", "application/vnd.amazon.eventstream", "", "finish", 429, 110},
+		{"a budget for the bound", "600/24h fixed_window", "application/json", "", "finish", 200, 600},
+		{"a budget below the bound", "599/24h fixed_window", "application/json", "", "finish", 429, 110},
+		{"allowed", "135/24h fixed_window", "application/json", "", "allow", 200, 110},
+		{"identity", "600/24h fixed_window", "text/event-stream", "identity", "finish", 200, 110},
+	} {
+		m := meter(t, budget.MeterConfig{Unit: budget.Tokens, MaxInput: 100, MaxOutput: 500, Step: 10, Exhausted: tc.exhausted})
+		charge := int64(0)
+		res, text, err := proxied(t, httplimit.Config{Observe: func(_ *http.Request, e enforce.Event) {
+			if e.Outcome.AtEnd() && e.Outcome != enforce.Exhausted {
+				charge = e.Cost
+			}
+		}}, set(t, stepped(t, "p", tc.limit, m)), streamBody, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", tc.kind)
+			if tc.encoding != "" {
+				w.Header().Set("Content-Encoding", tc.encoding)
+			}
+			_, _ = io.WriteString(w, "[")
+			_ = http.NewResponseController(w).Flush()
+			if tc.status == 429 {
+				<-r.Context().Done()
+			}
+			_, _ = io.WriteString(w, "]")
+		})
+		want := "[]"
+		if tc.status == 429 {
+			want = `{"error":{"code":"budget_exhausted","message":"budget exhausted","param":null,"type":"insufficient_quota"}}` + "\n"
+		}
+		final := res.Header.Get("X-Should-Retry") == "false" && res.Header.Get("Content-Encoding") == ""
+		if err != nil || res.StatusCode != tc.status || text != want || charge != tc.charged || final != (tc.status == 429) {
+			t.Errorf("%s: %s %v, %q, %v, charged %d, want %d, %q, charged %d", tc.name, res.Status, res.Header, text, err, charge, tc.status, want, tc.charged)
+		}
+	}
+}
+
 // TestStepsInShadow checks that a policy in shadow mode ends no stream.
 func TestStepsInShadow(t *testing.T) {
 	m := meter(t, budget.MeterConfig{Unit: budget.Tokens, MaxInput: 100, Step: 10})
@@ -251,6 +297,40 @@ func TestIncludeUsage(t *testing.T) {
 		})
 		if got != tc.want || err != nil {
 			t.Errorf("%s: %v, the client got %s, want %s", tc.name, err, got, tc.want)
+		}
+	}
+}
+
+// TestIncludeMax checks which bound of the output the upstream gets, and that no request reaches it
+// without one.
+func TestIncludeMax(t *testing.T) {
+	for _, tc := range []struct {
+		name, body, sent string
+		status           int
+		c                budget.MeterConfig
+		mode             policy.Mode
+	}{
+		{"none", `{"model":"m1"}`, `{"max_tokens":50,"model":"m1"}`, 200, budget.MeterConfig{IncludeMax: "max_tokens"}, ""},
+		{"a smaller one", `{"max_tokens":7}`, `{"max_tokens":7}`, 200, budget.MeterConfig{IncludeMax: "max_tokens"}, ""},
+		{"a larger one", `{"max_tokens":70}`, `{"max_tokens":50}`, 200, budget.MeterConfig{IncludeMax: "max_tokens"}, ""},
+		{"with the usage", `{"stream":true}`, `{"stream_options":{"include_usage":true},"max_tokens":50,"stream":true}`, 200, budget.MeterConfig{IncludeMax: "max_tokens", IncludeUsage: true, Step: 10}, ""},
+		{"no JSON", `x`, "", 400, budget.MeterConfig{IncludeMax: "max_tokens"}, ""},
+		{"too long", `{"model":"m1"}`, "", 413, budget.MeterConfig{IncludeMax: "max_tokens", MaxBody: 5}, ""},
+		{"in shadow mode", `{"max_tokens":70}`, `{"max_tokens":70}`, 200, budget.MeterConfig{IncludeMax: "max_tokens"}, policy.Shadow},
+		{"off", `{"max_tokens":70}`, `{"max_tokens":70}`, 200, budget.MeterConfig{}, ""},
+	} {
+		tc.c.Unit, tc.c.MaxInput, tc.c.MaxOutput = budget.Tokens, 100, 50
+		c := stepped(t, "p", ample, meter(t, tc.c))
+		c.Mode = tc.mode
+		got := ""
+		res, _, err := proxied(t, httplimit.Config{}, set(t, c), tc.body, func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if got = string(body); err != nil || r.ContentLength != int64(len(body)) {
+				t.Errorf("%s: length %d, %v", tc.name, r.ContentLength, err)
+			}
+		})
+		if err != nil || res.StatusCode != tc.status || got != tc.sent {
+			t.Errorf("%s: %s, %v, the upstream got %s, want %d and %s", tc.name, res.Status, err, got, tc.status, tc.sent)
 		}
 	}
 }

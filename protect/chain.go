@@ -37,6 +37,9 @@ type Reading struct {
 	Limit    int    // the most requests in flight, now
 	InFlight int
 	Waiters  int
+
+	// Open is the time until an open circuit breaker admits a trial.
+	Open time.Duration
 }
 
 // A Measured is a Protection with a Reading, for metrics.

@@ -62,13 +62,8 @@ func NewEnforcers(store weir.Store, forCalls *policy.Set, c ServerConfig) (calls
 	if err := hc.Check(); err != nil {
 		return nil, nil, err
 	}
-	for _, p := range forCalls.Policies() {
-		if pc := p.Config(); pc.Mode != policy.Off && pc.Settle.Meter != nil {
-			return nil, nil, fmt.Errorf("rpclimit: policy %s: budget: %w: want cost.header, which is metadata: the client chooses the encoding of messages", p.Name(), weir.ErrInvalid)
-		}
-		if pc := p.Config(); pc.Mode != policy.Off && pc.Settle.JSON != "" {
-			return nil, nil, fmt.Errorf("rpclimit: policy %s: cost.json %.60q: %w: want cost.header, which is metadata: the client chooses the encoding of messages", p.Name(), pc.Settle.JSON, weir.ErrInvalid)
-		}
+	if err := checkCalls(forCalls); err != nil {
+		return nil, nil, err
 	}
 	ec := enforce.Config{Options: c.Options, Observe: c.Observe}
 	if calls, err = enforce.New(store, forCalls, ec); err != nil {
@@ -87,6 +82,31 @@ func NewEnforcers(store weir.Store, forCalls *policy.Set, c ServerConfig) (calls
 		return nil, nil, fmt.Errorf("rpclimit: messages: %w", err)
 	}
 	return calls, messages, nil
+}
+
+// SetPolicies replaces the policies of an Enforcer for calls: see [enforce.Enforcer.SetPolicies].
+func SetPolicies(calls *enforce.Enforcer, set *policy.Set) error {
+	if set != nil {
+		if err := checkCalls(set); err != nil {
+			return err
+		}
+	}
+	return calls.SetPolicies(set)
+}
+
+// checkCalls returns an error for a policy that reads the cost from a message.
+func checkCalls(set *policy.Set) error {
+	for _, p := range set.Policies() {
+		c := p.Config()
+		switch {
+		case c.Mode == policy.Off:
+		case c.Settle.Meter != nil:
+			return fmt.Errorf("rpclimit: policy %s: budget: %w: want cost.header, which is metadata: the client chooses the encoding of messages", p.Name(), weir.ErrInvalid)
+		case c.Settle.JSON != "":
+			return fmt.Errorf("rpclimit: policy %s: cost.json %.60q: %w: want cost.header, which is metadata: the client chooses the encoding of messages", p.Name(), c.Settle.JSON, weir.ErrInvalid)
+		}
+	}
+	return nil
 }
 
 // checkMessages returns an error for a policy that depends on an outcome. A message has none.

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"encoding/json"
+	"net/http"
 
 	"github.com/floodweir/weir/budget"
 )
@@ -117,5 +118,20 @@ func (s *state) fail(lines bool) []byte {
 	case s.format == budget.Gemini:
 		return events(false, object{"error": object{"code": 429, "message": message, "status": "RESOURCE_EXHAUSTED"}})
 	}
-	return events(false, object{"error": object{"message": message, "type": "insufficient_quota", "param": nil, "code": "budget_exhausted"}})
+	return events(false, exhausted)
+}
+
+// exhausted is the error of OpenAI.
+var exhausted = object{"error": object{"message": message, "type": "insufficient_quota", "param": nil, "code": "budget_exhausted"}}
+
+// Refuse responds with status 429 in place of a response that cannot be followed, before its first byte.
+// It removes the fields that describe its body.
+func Refuse(w http.ResponseWriter) {
+	for _, name := range []string{"Content-Length", "Content-Encoding", "Content-Disposition", "Etag", "Last-Modified", "Cache-Control", "Trailer"} {
+		w.Header().Del(name)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Should-Retry", "false") // SDKs of language models retry 429 otherwise
+	w.WriteHeader(http.StatusTooManyRequests)
+	_, _ = w.Write(line(exhausted))
 }

@@ -37,6 +37,16 @@ func New(store weir.Store, set *policy.Set, c Config) (*Server, error) {
 	return s, nil
 }
 
+// SetPolicies replaces the policies of calls while s serves; those of messages stay. Keys carry
+// their state over, and calls that wait are decided by the new policies. After an error, which
+// wraps weir.ErrInvalid, the policies before stay.
+func (s *Server) SetPolicies(set *policy.Set) error {
+	if err := rpclimit.SetPolicies(s.calls, set); err != nil {
+		return fmt.Errorf("weirconnect: %w", err)
+	}
+	return nil
+}
+
 // Limit returns a Server that limits the calls of each key:
 //
 //	limits := weirconnect.Limit(store, "10/s burst 20", weirconnect.ByIP)

@@ -9,6 +9,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/floodweir/weir"
 	weirconnect "github.com/floodweir/weir/contrib/connect"
 	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
@@ -242,5 +243,32 @@ func TestClientGone(t *testing.T) {
 	<-ended
 	if got := 100 - left(t, store, everybody, "100/h"); got != 1 {
 		t.Errorf("cost %d, want 1", got)
+	}
+}
+
+// TestSetPolicies checks that a running server decides by new policies with the state of the keys.
+func TestSetPolicies(t *testing.T) {
+	s := server(t, still(t), set(t, policy.Config{Key: all(), Limits: limits("1/h")}), weirconnect.Config{})
+	c := serve(t, echo{}, []connect.Interceptor{s})
+	call := func() connect.Code {
+		_, err := c.say(t.Context())
+		return code(err)
+	}
+	if first, second := call(), call(); first != 0 || second != connect.CodeResourceExhausted {
+		t.Errorf("1/h: %v and %v, want one call", first, second)
+	}
+	for _, limit := range []string{"2/h", "1/h"} {
+		if err := s.SetPolicies(set(t, policy.Config{Key: all(), Limits: limits(limit)})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := call(); got != connect.CodeResourceExhausted {
+		t.Errorf("1/h again: %v, want the state of before", got)
+	}
+	if err := s.SetPolicies(nil); !errors.Is(err, weir.ErrInvalid) {
+		t.Errorf("SetPolicies(nil) = %v, want ErrInvalid", err)
+	}
+	if err := s.SetPolicies(new(policy.Set)); err != nil || call() != 0 {
+		t.Errorf("SetPolicies = %v, want no limit", err)
 	}
 }

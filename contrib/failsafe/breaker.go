@@ -54,7 +54,9 @@ func (b *breaker) Name() string { return "breaker" }
 func (b *breaker) State() string { return b.circuit.State().String() }
 
 // Read implements protect.Measured.
-func (b *breaker) Read() protect.Reading { return protect.Reading{State: b.State()} }
+func (b *breaker) Read() protect.Reading {
+	return protect.Reading{State: b.State(), Open: max(b.circuit.RemainingDelay(), 0)}
+}
 
 func (b *breaker) Enter(ctx context.Context, _ string) (func(error), error) {
 	b.mu.Lock()

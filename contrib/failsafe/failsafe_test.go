@@ -90,7 +90,13 @@ func TestBreakerTries(t *testing.T) {
 		if want := "circuit breaker open: retry after 10s"; err.Error() != want {
 			t.Errorf("error = %q, want %q", err, want)
 		}
-		time.Sleep(10 * time.Second)
+		open := func() time.Duration { return w.(protect.Measured).Read().Open }
+		if time.Sleep(7 * time.Second); open() != 3*time.Second {
+			t.Errorf("Open = %v after 7 s, want 3s", open())
+		}
+		if time.Sleep(4 * time.Second); open() != 0 {
+			t.Errorf("Open = %v after 11 s, want 0", open())
+		}
 		if err := call(w, 0, errDown); err != nil {
 			t.Fatalf("no call may try: %v", err)
 		}

@@ -12,7 +12,7 @@ require (
 )
 
 require (
-	github.com/bits-and-blooms/bitset v1.24.4 // indirect
+	github.com/bits-and-blooms/bitset v1.24.6 // indirect
 	github.com/failsafe-go/failsafe-go v0.9.8
 )
 

@@ -100,7 +100,7 @@ func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		s.done(c)
 		return handler(ctx, req)
 	}
-	inner, costs := s.watch(ctx)
+	inner, costs := c.watch(ctx)
 	err = s.run(ctx, c, costs, func() (err error) {
 		resp, err = handler(inner, req)
 		return err
@@ -124,7 +124,7 @@ func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	wrapped := &stream{ServerStream: ss, ctx: ctx, server: s, method: info.FullMethod, limited: s.messages != nil && info.IsClientStream, protected: c.protected}
 	holds := c.pass.NeedsExit() || c.protected != nil
 	if c.pass.NeedsExit() {
-		wrapped.ctx, found = s.watch(ctx)
+		wrapped.ctx, found = c.watch(ctx)
 		wrapped.costs = found
 	}
 	if wrapped.limited || found != nil || c.protected != nil {

@@ -23,14 +23,20 @@ type costs struct {
 	trailers map[string]string // guarded by mu
 }
 
-// watch returns a context whose metadata is recorded, or ctx and nil if no policy reads a
-// cost.
-func (s *Server) watch(ctx context.Context) (context.Context, *costs) {
+// watch returns a context whose metadata is recorded, or ctx and nil if no policy of the call
+// reads a cost.
+func (c *call) watch(ctx context.Context) (context.Context, *costs) {
+	var names []string
+	for p := range c.pass.Settles() {
+		if name := p.Config().Settle.Header; name != "" {
+			names = append(names, strings.ToLower(name))
+		}
+	}
 	ts := grpc.ServerTransportStreamFromContext(ctx)
-	if len(s.costs) == 0 || ts == nil {
+	if len(names) == 0 || ts == nil {
 		return ctx, nil
 	}
-	t := &costs{names: s.costs, headers: map[string]string{}, trailers: map[string]string{}}
+	t := &costs{names: names, headers: map[string]string{}, trailers: map[string]string{}}
 	return grpc.NewContextWithServerTransportStream(ctx, &watched{ts, t}), t
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 
 	"github.com/floodweir/weir"
@@ -23,7 +22,6 @@ type Server struct {
 	c        Config
 	calls    *enforce.Enforcer
 	messages *enforce.Enforcer // nil without Config.Messages
-	costs    []string          // metadata in which policies look for a cost, in lower case
 	pool     sync.Pool         // of *call
 }
 
@@ -36,12 +34,17 @@ func New(store weir.Store, set *policy.Set, c Config) (*Server, error) {
 	}
 	s := &Server{c: c, calls: calls, messages: messages}
 	s.pool.New = func() any { return new(call) }
-	for _, p := range set.Policies() {
-		if pc := p.Config(); pc.Mode != policy.Off && pc.Settle.Header != "" {
-			s.costs = append(s.costs, strings.ToLower(pc.Settle.Header))
-		}
-	}
 	return s, nil
+}
+
+// SetPolicies replaces the policies of calls while s serves; those of messages stay. Keys carry
+// their state over, and calls that wait are decided by the new policies. After an error, which
+// wraps weir.ErrInvalid, the policies before stay.
+func (s *Server) SetPolicies(set *policy.Set) error {
+	if err := rpclimit.SetPolicies(s.calls, set); err != nil {
+		return fmt.Errorf("weirgrpc: %w", err)
+	}
+	return nil
 }
 
 // Limit returns a Server that limits the calls of each key:

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/floodweir/weir"
 	weirgrpc "github.com/floodweir/weir/contrib/grpc"
 	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
@@ -244,5 +245,44 @@ func TestClientGone(t *testing.T) {
 	<-ended
 	if got := 100 - left(t, store, everybody, "100/h"); got != 1 {
 		t.Errorf("cost %d, want 1", got)
+	}
+}
+
+// TestSetPolicies checks that a running server decides by new policies, also if they read a cost
+// and those before did not, and that invalid policies change nothing.
+func TestSetPolicies(t *testing.T) {
+	store := still(t)
+	ended := make(chan error, 1)
+	s := server(t, store, new(policy.Set), weirgrpc.Config{})
+	cc := serveBehind(t, echo{say: func(ctx context.Context, in *text) (*text, error) {
+		return in, grpc.SetTrailer(ctx, metadata.Pairs("X-Cost", "7"))
+	}}, after(s, ended))
+	call := func() error {
+		err := say(t.Context(), cc)
+		<-ended
+		return err
+	}
+	if err := call(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetPolicies(set(t, policy.Config{Key: all(), Limits: limits("10/h"), Cost: 3, Settle: policy.Settle{Header: "X-Cost"}})); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []*policy.Set{nil, set(t, policy.Config{Key: all(), Limits: limits("10/h"), Settle: policy.Settle{JSON: "usage"}})} {
+		if err := s.SetPolicies(bad); !errors.Is(err, weir.ErrInvalid) {
+			t.Errorf("SetPolicies = %v, want ErrInvalid", err)
+		}
+	}
+	if err := call(); err != nil {
+		t.Fatal(err)
+	}
+	if got := 10 - left(t, store, everybody, "10/h"); got != 7 {
+		t.Errorf("cost %d, want the 7 of the trailer", got)
+	}
+	if err := s.SetPolicies(set(t, policy.Config{Key: all(), Limits: limits("8/h")})); err != nil {
+		t.Fatal(err)
+	}
+	if first, second := call(), call(); first != nil || status.Code(second) != codes.ResourceExhausted {
+		t.Errorf("after 7 of 8: %v and %v, want one more", first, second)
 	}
 }
