@@ -94,6 +94,7 @@ func (r *policyReader) budget(m mapping, c policy.Config) []policy.Config {
 	mc.Exhausted, _ = r.word(b.at("exhausted"))
 	mc.Disconnected, _ = r.word(b.at("disconnected"))
 	mc.IncludeUsage = r.boolean(b.at("include_usage"))
+	mc.IncludeMax, _ = r.word(b.at("include_max"))
 	if p := b.at("exhausted"); p.there() && mc.Step == 0 {
 		r.failIn(p, mc.Exhausted, "want reserve.step with it: other streams are not ended")
 	}

@@ -21,6 +21,8 @@ type decoder struct {
 	parsed      map[string]weir.Limit   // by text: overrides repeat a few
 	shared      map[string][]weir.Limit // by their texts
 
+	blocks       blocks
+	broken       bool                              // a part of a list of overrides is no YAML
 	read         func(name string) ([]byte, error) // of a table; nil if other files are not read
 	prices       *budget.Prices                    // nil if there are none, or for pricesFailed
 	pricesFailed bool

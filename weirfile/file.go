@@ -1,6 +1,7 @@
 package weirfile
 
 import (
+	"fmt"
 	"net/url"
 	"time"
 
@@ -14,8 +15,13 @@ import (
 // A File holds the values of a policy file. A field that the file omits is zero; the
 // program fills in the defaults.
 type File struct {
-	// Name is the name of the file.
+	// Name is the name of the file, Text its content.
 	Name string
+	Text string
+
+	// Version is the number of the published version that a Follower has read; 0 for other
+	// files.
+	Version int64
 
 	// Store is "memory", or a URL with the scheme redis, rediss, redis+sentinel or
 	// redis+cluster; "" if omitted. It may contain a password.
@@ -25,7 +31,7 @@ type File struct {
 	HTTP    HTTP
 	GRPC    GRPC
 	RESP    Listener
-	Admin   Listener
+	Admin   Admin
 
 	Failover Failover
 
@@ -105,6 +111,15 @@ type Failover struct {
 	StartDegraded bool
 }
 
+// Admin configures the interface for operators.
+type Admin struct {
+	Listener
+
+	// Client configures the proxies that are trusted for the client's address and for the
+	// scheme of its request: admin.trusted_proxies and admin.client_header.
+	Client httplimit.ClientAddress
+}
+
 // A Listener configures the socket of one protocol.
 type Listener struct {
 	// Listen is host:port, where the host may be empty, or "off"; "" if omitted.
@@ -156,8 +171,8 @@ type Route struct {
 	Protections guard.Settings
 }
 
-// MaxSize is the maximum size of a file, in bytes.
-const MaxSize = 4 << 20
+// MaxSize is the maximum size of a file, in bytes. Without long lists of overrides it has at most 4 MiB.
+const MaxSize = 16 << 20
 
 // Load reads the file at path and the files that it includes. It returns the errors of Parse, or an error of package
 // os if the file cannot be read.
@@ -175,18 +190,49 @@ func Load(path string) (*File, error) {
 func Parse(name string, data []byte) (*File, error) { return parse(name, data, nil) }
 
 func parse(name string, data []byte, readTable func(string) ([]byte, error)) (*File, error) {
-	d := &decoder{read: readTable, Document: strict.Parse(name, data, strict.Config{
-		MaxSize: MaxSize, Empty: "want policies, store, gateway or another section, got an empty file",
-	})}
-	f := &File{Name: name}
-	if root := d.Root(); root.There() {
-		d.file(root, f)
+	if len(data) > MaxSize {
+		return nil, tooLarge(name, MaxSize, "want a file of at most %d bytes")
+	}
+	text, blocks := cut(data)
+	if len(text) > maxOutside {
+		return nil, tooLarge(name, maxOutside, wantOutside)
+	}
+	f, d := decode(name, text, blocks, readTable)
+	if at := blocks.unread(); d.broken || at > 0 {
+		switch {
+		case len(data) <= maxOutside:
+			f, d = decode(name, data, nil, readTable) // as one text
+		case at > 0:
+			d.FailAt(at, 1, "", moreThan(maxOutside), fmt.Sprintf(wantOutside, maxOutside))
+		}
 	}
 	if errs := d.Errors(); len(errs) > 0 {
 		return nil, errs.Cut()
 	}
-	f.Notes = d.notes
+	f.Text, f.Notes = string(data), d.notes
 	return f, nil
+}
+
+const wantOutside = "want at most %d bytes outside of overrides of policies. Each override there begins a line with a dash and a space, and has no anchor"
+
+func moreThan(bytes int) string { return fmt.Sprintf("more than %d bytes", bytes) }
+
+func tooLarge(name string, most int, want string) error {
+	return Errors{{File: name, Line: 1, Column: 1, Value: moreThan(most), Want: fmt.Sprintf(want, most)}}
+}
+
+// decode reads the text of a file without its blocks.
+func decode(name string, text []byte, blocks blocks, readTable func(string) ([]byte, error)) (*File, *decoder) {
+	d := &decoder{read: readTable, blocks: blocks, Document: strict.Parse(name, text, strict.Config{
+		MaxSize: maxOutside, Empty: "want policies, store, gateway or another section, got an empty file",
+	})}
+	f := &File{Name: name}
+	if root := d.Root(); root.There() {
+		d.file(root, f)
+	} else {
+		d.broken = len(blocks) > 0
+	}
+	return f, d
 }
 
 func (d *decoder) file(root strict.Node, f *File) {
@@ -198,7 +244,7 @@ func (d *decoder) file(root strict.Node, f *File) {
 	d.http(m.at("http"), &f.HTTP)
 	d.grpc(m.at("grpc"), &f.GRPC)
 	d.listener(m.at("resp"), &f.RESP)
-	d.listener(m.at("admin"), &f.Admin)
+	d.admin(m.at("admin"), &f.Admin)
 	d.prices = d.readPrices(m.at("prices"))
 	d.pricesFailed = m.at("prices").there() && d.prices == nil
 	if f.Gateway.Listen == "off" {

@@ -60,7 +60,7 @@ func TestFollow(t *testing.T) {
 			{func() { write(limits("2/s")) }, "[2/s burst 2]"},
 			{func() { write(limits("2/x")) }, "trouble: " + path + `:1:47: policies[0].limits[0]: "2/x"`},
 			{func() {}, ""},
-			{func() { write(limits("13/s")) }, "trouble: not thirteen"},
+			{func() { write(limits("13/s")) }, "[2/s burst 2]; trouble: not thirteen"},
 			{func() { write(limits("3/s")) }, "[3/s burst 3]; trouble: <nil>"},
 			{func() { os.Remove(path) }, "trouble: weirfile: open " + path + ": no such file or directory"},
 			{func() { write(limits("3/s")) }, "[3/s burst 3]; trouble: <nil>"},

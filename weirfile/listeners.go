@@ -94,6 +94,14 @@ func (d *decoder) listener(p place, l *Listener) {
 	}
 }
 
+func (d *decoder) admin(p place, a *Admin) {
+	if p.there() {
+		m := d.mapping(p)
+		a.Listen = d.listen(m.at("listen"))
+		d.client(m, &a.Client)
+	}
+}
+
 // listen reads the address of a listener.
 func (d *decoder) listen(p place) string {
 	s, ok := d.text(p)

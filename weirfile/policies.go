@@ -121,14 +121,8 @@ type policyReader struct {
 	tables tables             // of overrides
 }
 
-// tables are the sources of overrides, by the field of these, such as "overrides".
-type tables map[string]source
-
-// A source is a file with overrides.
-type source struct {
-	name  string
-	lines []int32 // of each override
-}
+// tables are the readers of overrides, by the field of these, such as "overrides".
+type tables map[string]*listReader
 
 func (r *policyReader) at(field string) string { return strict.Join(r.field, field) }
 
@@ -152,11 +146,10 @@ func (r *policyReader) report(errs fault.Errors, known Errors) {
 	}
 next:
 	for _, e := range errs {
-		if name, line, ok := r.tables.find(e.Field); ok {
-			r.FailFile(name, line, 1, r.at(e.Field), e.Value, e.Want)
-			continue
+		l, i := r.tables.find(e.Field)
+		if l == nil {
+			r.locate(e.Field, around)
 		}
-		r.locate(e.Field, around)
 		place := r.places[e.Field]
 		if faulty[e.Field] || e.Value == "" && (around[e.Field] || faulty[""]) {
 			continue
@@ -168,6 +161,11 @@ next:
 			if !place.There() {
 				place = r.places[f]
 			}
+		}
+		if l != nil {
+			line, column := l.position(i, e.Field)
+			r.FailFile(l.name, line, column, r.at(e.Field), e.Value, e.Want)
+			continue
 		}
 		if !place.There() {
 			place = r.places[""]

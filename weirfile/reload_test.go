@@ -19,7 +19,7 @@ import (
 // and while a file with 100,000 overrides is loaded and put into use again and again. A latency is the
 // time from the instant at which a request is due.
 func BenchmarkReload(b *testing.B) {
-	for _, c := range []struct{ name, file string }{{"still", ""}, {"CSV", "CSV"}, {"YAML", "YAML"}} {
+	for _, c := range []struct{ name, file string }{{"still", ""}, {"CSV", "CSV"}, {"YAML", "YAML"}, {"inline", "inline"}} {
 		b.Run(c.name, func(b *testing.B) {
 			s := newReloading(b)
 			stop, reloads := make(chan struct{}), make(chan int)

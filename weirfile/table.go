@@ -2,6 +2,7 @@ package weirfile
 
 import (
 	"bytes"
+	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,6 +21,13 @@ func (r *policyReader) overrides(p place, c *policy.Config) {
 	case !p.there():
 	case p.node.Kind() == strict.List:
 		p.shape = list
+		if b := r.blocks[p.node.Line()]; b != nil {
+			b.read = true
+			if len(c.Key) > 0 { // a missing key is a fault already
+				readList(r, p.field, list.Of, c, source{name: r.Name(), data: b.text, before: b.before, dash: strings.Repeat(" ", b.indent) + "- "})
+			}
+			return
+		}
 	case p.node.Kind() == strict.Map:
 		r.record(p)
 		if m, _ := r.Map(p.node, p.field, nil); !m.Names["file"].There() {
@@ -85,32 +93,50 @@ func (r *policyReader) table(p place, of *grammar.Shape, c *policy.Config) {
 		r.failIn(p, strict.Quoted(name), "want a list of overrides here: only a policy file on disk can name another file")
 		return
 	}
-	field := strings.TrimSuffix(strings.TrimPrefix(p.field, r.field+"."), ".file")
+	field := strings.TrimSuffix(p.field, ".file")
 	name = inDir(r.Name(), name)
 	data, err := r.read(name)
 	if err != nil {
 		r.failIn(p, p.node.String(), "want a CSV or YAML file: %s", strict.Printable(strings.TrimPrefix(err.Error(), "weirfile: ")))
 		return
 	}
-	if r.tables == nil {
-		r.tables = tables{}
-	}
 	if ext := strings.ToLower(filepath.Ext(name)); ext == ".yaml" || ext == ".yml" {
-		l := listReader{policyReader: r, name: name, field: r.at(field), of: of}
-		l.read(data)
-		c.Overrides, r.tables[field] = l.overrides, source{name, l.lines}
+		if len(data) > table.MaxSize {
+			r.FailFile(name, 1, 1, field, fmt.Sprintf("more than %d bytes", table.MaxSize), fmt.Sprintf("want a file of at most %d bytes", table.MaxSize))
+			return
+		}
+		readList(r, field, of, c, source{name: name, data: bytes.TrimPrefix(data, []byte("\ufeff")), dash: "- "})
 		return
 	}
 	rows := table.Reader{
 		Key:   c.Key,
 		Limit: func(text string) (weir.Limit, string) { return limitIn(r.unit, text) },
 		Fail: func(line, column int, of, value, want string) bool {
-			r.FailFile(name, line, column, r.at(field+of), value, want)
+			r.FailFile(name, line, column, field+of, value, want)
 			return !r.Spent()
 		},
 	}
 	t := rows.Read(data)
-	c.Overrides, r.tables[field] = t.Overrides, source{name, t.Lines}
+	l := &listReader{source: source{name: name}, overrides: t.Overrides}
+	for _, line := range t.Lines {
+		l.marks = append(l.marks, mark{line: line})
+	}
+	l.use(r, field, c)
+}
+
+// readList reads the overrides of a policy from a source in YAML, whose elements have the shape of.
+func readList(r *policyReader, field string, of *grammar.Shape, c *policy.Config, s source) {
+	l := &listReader{policyReader: r, source: s, field: field, of: of}
+	l.read()
+	l.use(r, field, c)
+}
+
+// use puts overrides into a policy, in the field with the full name.
+func (l *listReader) use(r *policyReader, field string, c *policy.Config) {
+	if r.tables == nil {
+		r.tables = tables{}
+	}
+	c.Overrides, r.tables[strings.TrimPrefix(field, r.field+".")] = l.overrides, l
 }
 
 // inDir returns the path of a file that the file at path names.
@@ -121,14 +147,14 @@ func inDir(path, name string) string {
 	return filepath.Join(filepath.Dir(path), name)
 }
 
-// find returns the file and the line of a field, if a table has it.
-func (all tables) find(field string) (name string, line int, ok bool) {
-	for of, t := range all {
-		if i, ok := indexIn(field, of); ok && i < len(t.lines) {
-			return t.name, int(t.lines[i]), true
+// find returns the reader of a field and the index of its override, or nil.
+func (all tables) find(field string) (l *listReader, i int) {
+	for of, l := range all {
+		if i, ok := indexIn(field, of); ok && i < len(l.marks) {
+			return l, i
 		}
 	}
-	return "", 0, false
+	return nil, 0
 }
 
 // indexIn returns the index of a field in the list of another, as 2 for "overrides[2].key" in
@@ -147,7 +173,11 @@ func Includes(path string) (names []string) {
 	if err != nil || !bytes.Contains(data, []byte("file")) {
 		return nil
 	}
-	d := strict.Parse(path, data, strict.Config{MaxSize: MaxSize, Loose: true})
+	text, blocks := cut(data)
+	d := strict.Parse(path, text, strict.Config{MaxSize: maxOutside, Loose: true})
+	if len(blocks) > 0 && !d.Root().There() {
+		d = strict.Parse(path, data, strict.Config{MaxSize: maxOutside, Loose: true})
+	}
 	of := func(n strict.Node, name string) (v strict.Node) {
 		if n.There() && n.Kind() == strict.Map {
 			m, _ := d.Map(n, "", nil)

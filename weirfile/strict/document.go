@@ -19,6 +19,9 @@ type Config struct {
 	// Empty is the error of an empty file; a general text if "".
 	Empty string
 
+	// Before is the number of lines before the text in its file, if it is a part of one.
+	Before int
+
 	// Loose accepts what a program accepts that decodes YAML into a struct. Merge keys
 	// (<<) add the fields that a map does not have itself. A null field counts as
 	// absent. Tags are allowed, and names of a map of any names may be numbers.
@@ -53,12 +56,12 @@ func Parse(name string, data []byte, c Config) *Document {
 // parse returns the root of the one document of the file, or none if it has faults.
 func (d *Document) parse() Node {
 	if most := d.config.MaxSize; len(d.data) > most {
-		d.FailAt(1, 1, "", fmt.Sprintf("more than %d bytes", most), fmt.Sprintf("want a file of at most %d bytes", most))
+		d.failText(1, 1, fmt.Sprintf("more than %d bytes", most), fmt.Sprintf("want a file of at most %d bytes", most))
 		return Node{}
 	}
 	if i, what := foreign(d.data); what != "" {
 		line, column := lineOf(d.data, i)
-		d.FailAt(line, column, "", what, "want text in UTF-8 without control characters")
+		d.failText(line, column, what, "want text in UTF-8 without control characters")
 		return Node{}
 	}
 	var doc yaml.Node
@@ -67,13 +70,16 @@ func (d *Document) parse() Node {
 		return Node{}
 	}
 	if len(doc.Content) != 1 {
-		d.FailAt(1, 1, "", "", d.config.Empty)
+		d.failText(1, 1, "", d.config.Empty)
 		return Node{}
 	}
 	d.budget = 2*size(&doc) + maxAliased // a caller may look at a value twice
+	if d.config.Before > 0 {
+		shift(&doc, d.config.Before)
+	}
 	root := d.follow(doc.Content[0])
 	if root.Kind() == Null {
-		d.FailAt(1, 1, "", "", d.config.Empty)
+		d.failText(1, 1, "", d.config.Empty)
 		return Node{}
 	}
 	return root
@@ -86,6 +92,14 @@ func size(n *yaml.Node) int {
 		all += size(c)
 	}
 	return all
+}
+
+// shift moves all values down by a number of lines.
+func shift(n *yaml.Node, lines int) {
+	n.Line += lines
+	for _, c := range n.Content {
+		shift(c, lines)
+	}
 }
 
 // follow resolves n if it is an alias.
@@ -118,6 +132,11 @@ func (d *Document) FailAt(line, column int, field, value, want string) {
 	d.errs = append(d.errs, &Error{
 		File: d.name, Line: max(1, line), Column: max(1, column), Field: field, Value: value, Want: want,
 	})
+}
+
+// failText reports a fault at a line and column of the text.
+func (d *Document) failText(line, column int, value, want string) {
+	d.FailAt(d.config.Before+line, column, "", value, want)
 }
 
 // FailFile reports a fault in another file, which this one includes.

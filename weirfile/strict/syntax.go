@@ -38,7 +38,7 @@ func (d *Document) syntax(err error) {
 	if many := (*yaml.LoadErrors)(nil); errors.As(err, &many) && len(many.Errors) > 0 {
 		one = many.Errors[0]
 	} else if !errors.As(err, &one) {
-		d.FailAt(1, 1, "", "", "want YAML: "+Printable(err.Error()))
+		d.failText(1, 1, "", "want YAML: "+Printable(err.Error()))
 		return
 	}
 	text := strings.TrimPrefix(one.Message, "yaml: ")
@@ -48,24 +48,24 @@ func (d *Document) syntax(err error) {
 	}
 	switch {
 	case strings.HasPrefix(text, "no documents"):
-		d.FailAt(1, 1, "", "", d.config.Empty)
+		d.failText(1, 1, "", d.config.Empty)
 	case strings.HasPrefix(text, "expected single document"):
-		d.FailAt(1, 1, "", "", "want one document, got several: a line of --- begins another")
+		d.failText(1, 1, "", "want one document, got several: a line of --- begins another")
 	case tabbed(d.data, line):
-		d.FailAt(line, column, "", "a tab", "want spaces: YAML does not indent with tabs")
+		d.failText(line, column, "a tab", "want spaces: YAML does not indent with tabs")
 	case strings.HasPrefix(text, "unknown anchor "), starred(d.data, line, column):
 		name := strings.TrimSuffix(strings.TrimPrefix(text, "unknown anchor '"), "' referenced")
 		if name == text {
 			name = ""
 		}
-		d.FailAt(line, column, "", "*"+Printable(name), "want a value or the name of an anchor: put a text that begins with * in quotes, such as \"*.example.com\"")
+		d.failText(line, column, "*"+Printable(name), "want a value or the name of an anchor: put a text that begins with * in quotes, such as \"*.example.com\"")
 	case one.ContextMsg == "while parsing a tag":
-		d.FailAt(line, column, "", "a tag", "want a plain value without one: put a text that begins with ! in quotes")
+		d.failText(line, column, "a tag", "want a plain value without one: put a text that begins with ! in quotes")
 	default:
 		if one.ContextMsg != "" {
 			text += " " + one.ContextMsg
 		}
-		d.FailAt(line, column, "", "", "want YAML: "+Printable(text))
+		d.failText(line, column, "", "want YAML: "+Printable(text))
 	}
 }
 

@@ -14,7 +14,7 @@ func (d *Document) Within(n Node, i int) (line, column int) {
 	if d.lines == nil {
 		d.lines = strings.Split(strings.ReplaceAll(strings.TrimPrefix(string(d.data), "\ufeff"), "\r\n", "\n"), "\n")
 	}
-	w := &walk{lines: d.lines, line: n.Line() - 1, column: n.Column() - 1, style: n.value.Style}
+	w := &walk{lines: d.lines, line: n.Line() - 1 - d.config.Before, column: n.Column() - 1, style: n.value.Style}
 	if !w.start() {
 		return n.Line(), n.Column()
 	}
@@ -23,7 +23,7 @@ func (d *Document) Within(n Node, i int) (line, column int) {
 			return n.Line(), n.Column()
 		}
 	}
-	return w.line + 1, w.column + 1
+	return w.line + 1 + d.config.Before, w.column + 1
 }
 
 // A walk follows the source of a text along with its value. Lines and columns count

@@ -89,6 +89,9 @@ var budgets = &Shape{Kind: Map, Def: "budget", Fields: []Field{
 		Kind: Word, Words: []string{"drain", "cancel"}, Want: "want drain or cancel",
 	}},
 	{Name: "include_usage", Doc: "request the usage of streams of chat completions, and remove it for clients that did not ask for it", Default: false, Shape: boolean},
+	{Name: "include_max", Doc: "send reserve.max_output to the upstream, in requests without a smaller maximum of output tokens; its name in chat completions, other APIs have one", Shape: &Shape{
+		Kind: Word, Words: []string{"max_tokens", "max_completion_tokens"}, Want: "want max_tokens or max_completion_tokens",
+	}},
 	{Name: "reserve", Doc: "the bound of a request, which is charged until its response", Shape: &Shape{Kind: Map, Def: "reserve", NotEmpty: true, Want: "want max_input, max_output, step or max_body", Fields: []Field{
 		{Name: "max_input", Doc: "the maximum of input tokens; the bytes of the body and 1,000 if omitted", Examples: []any{8000}, Shape: tokens},
 		{Name: "max_output", Doc: "the maximum of output tokens; a smaller one in the request replaces it", Default: budget.DefaultMaxOutput, Shape: tokens},

@@ -14,7 +14,7 @@ var File = &Shape{Kind: Map, Def: "file", Fields: []Field{
 	{Name: "http", Doc: "the HTTP API, also for auth_request, ForwardAuth and forward_auth", Shape: http},
 	{Name: "grpc", Doc: "the interface for Envoy's rate limit protocol", Shape: grpc},
 	{Name: "resp", Doc: "the interface for Redis clients, with CL.THROTTLE", Shape: listener},
-	{Name: "admin", Doc: "the console and the metrics, for operators", Shape: listener},
+	{Name: "admin", Doc: "the console and the metrics, for operators", Shape: admin},
 	{Name: "except", Doc: "requests to which no policy applies: lists that must all match, or several such maps", Examples: []any{map[string]any{"paths": "/healthz"}}, Shape: except},
 	{Name: "prices", Doc: "the prices of language models, for budgets in usd", Shape: prices},
 	{Name: "system", Doc: "reject requests at the gateway while this process is overloaded, the least important first", Shape: overload},
@@ -98,6 +98,12 @@ var grpc = &Shape{Kind: Map, Def: "grpc", Fields: []Field{
 
 var listener = &Shape{Kind: Map, Def: "listener", Fields: []Field{
 	{Name: "listen", Doc: "where the interface listens: HOST:PORT, or off", Shape: listen},
+}}
+
+var admin = &Shape{Kind: Map, Def: "admin", Fields: []Field{
+	{Name: "listen", Doc: "where the admin interface listens, or off", Default: "127.0.0.1:9090", Shape: listen},
+	{Name: "trusted_proxies", Doc: "proxies trusted for the client's address and, in X-Forwarded-Proto, for https: addresses, prefixes; none if omitted", Shape: trusted},
+	{Name: "client_header", Doc: "the header in which they send the client's address", Default: "x-forwarded-for", Shape: clientHeader},
 }}
 
 var boolean = &Shape{Kind: Boolean}
