@@ -50,7 +50,7 @@ func get(ts *testscript.TestScript, neg bool, args []string) {
 	var last string
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); <-tick.C {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-tick.C {
 		res, err := http.Get(args[1])
 		if err != nil {
 			last = err.Error()

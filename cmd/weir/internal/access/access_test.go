@@ -40,7 +40,7 @@ func TestWrap(t *testing.T) {
 		{"/v1/auth/../take", "127.0.0.1", "", map[string]int{"none": 200, "token": 401, "certificate": 200}},
 	} {
 		for name, c := range configs {
-			c.Interface, c.Hosts, c.Public, c.Proxy = "http", []string{"weir.internal"}, []string{"/healthz", "/readyz"}, "/v1/auth"
+			c.Interface, c.Hosts, c.Public, c.Proxy = "http", []string{"weir.internal"}, func(r *http.Request) bool { return r.URL.Path == "/readyz" }, "/v1/auth"
 			a, err := access.New(c)
 			if err != nil {
 				t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -26,19 +27,17 @@ const (
 	maxAddresses = 1 << 16
 )
 
-// A tokenCheck requires the token.
+// A tokenCheck finds the user of a token.
 type tokenCheck struct {
-	name     string                            // of the interface
-	token    atomic.Pointer[[sha256.Size]byte] // its hash
-	disabled bool                              // no token is configured
+	c        Config
+	users    atomic.Pointer[[]*user]
 	attempts *weir.Limiter
 	logLines *weir.Limiter
-	logger   *slog.Logger
 }
 
-func newTokenCheck(name, token string, log *slog.Logger) (*tokenCheck, error) {
-	g := &tokenCheck{name: name, disabled: token == "", logger: log}
-	g.set(token)
+func newTokenCheck(c Config, users []*user) (*tokenCheck, error) {
+	g := &tokenCheck{c: c}
+	g.users.Store(&users)
 	store, err := memstore.New(memstore.Config{MaxKeys: maxAddresses, Full: memstore.Share})
 	if err != nil {
 		return nil, err
@@ -50,49 +49,69 @@ func newTokenCheck(name, token string, log *slog.Logger) (*tokenCheck, error) {
 	return g, err
 }
 
-// set replaces the token.
-func (g *tokenCheck) set(token string) {
-	hash := sha256.Sum256([]byte(token))
-	g.token.Store(&hash)
-}
-
-// wrap returns a handler that calls next for requests with the token.
-func (g *tokenCheck) wrap(next http.Handler) http.Handler {
-	if g.disabled {
-		return next
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		shown, some := credentials(r)
-		if !some {
-			g.refuse(w, "token required: Authorization: Bearer TOKEN")
-			return
-		}
-		who := peer(r)
-		d, err := g.attempts.Peek(r.Context(), who, 1)
-		if err == nil && d.OK {
-			// Hashes have the same length, so the time does not depend on the token's length.
-			hash := sha256.Sum256([]byte(shown))
-			if subtle.ConstantTimeCompare(hash[:], g.token.Load()[:]) == 1 {
-				next.ServeHTTP(w, r)
-				return
+// set replaces the users and removes those that are not among the new ones.
+func (g *tokenCheck) set(users []*user) {
+	old := *g.users.Load()
+	for i, u := range users {
+		for _, o := range old {
+			if o.equal(u) {
+				users[i] = o
 			}
-			d, err = g.attempts.Take(r.Context(), who, 1)
 		}
-		switch {
-		case err != nil: // unreachable: a memory store with an overflow bucket returns no error
-			problem.Write(w, problem.Problem{Status: http.StatusServiceUnavailable, Detail: "token not checked"})
-		case !d.OK:
-			w.Header().Set("Retry-After", strconv.FormatInt(int64((d.RetryAfter+time.Second-1)/time.Second), 10))
-			problem.Write(w, problem.Problem{Status: http.StatusTooManyRequests, Detail: "too many wrong tokens from this address"})
-		default:
-			g.log(r, who)
-			g.refuse(w, "wrong token")
+	}
+	g.users.Store(&users)
+	for _, o := range old {
+		if !slices.Contains(users, o) {
+			o.remove()
 		}
-	})
+	}
 }
 
-func (g *tokenCheck) refuse(w http.ResponseWriter, why string) {
-	w.Header().Set("WWW-Authenticate", `Basic realm="weir", charset="UTF-8"`)
+// find returns the user of a token, or nil. Its time does not depend on the token: hashes
+// have the same length, and all are compared.
+func (g *tokenCheck) find(token string) (found *user) {
+	hash := sha256.Sum256([]byte(token))
+	for _, u := range *g.users.Load() {
+		if subtle.ConstantTimeCompare(hash[:], u.hash[:]) == 1 {
+			found = u
+		}
+	}
+	return found
+}
+
+// verify returns the user of a token, or responds and returns nil. Wrong tokens are
+// limited per address.
+func (g *tokenCheck) verify(w http.ResponseWriter, r *http.Request, token string) *user {
+	who := network(g.c.Client.Addr(r))
+	d, err := g.attempts.Peek(r.Context(), who, 1)
+	if err == nil && d.OK {
+		if u := g.find(token); u != nil {
+			return u
+		}
+		d, err = g.attempts.Take(r.Context(), who, 1)
+	}
+	switch {
+	case err != nil: // unreachable: a memory store with an overflow bucket returns no error
+		problem.Write(w, problem.Problem{Status: http.StatusServiceUnavailable, Detail: "token not checked"})
+	case !d.OK:
+		w.Header().Set("Retry-After", strconv.FormatInt(int64((d.RetryAfter+time.Second-1)/time.Second), 10))
+		problem.Write(w, problem.Problem{Status: http.StatusTooManyRequests, Detail: "too many wrong tokens from this address"})
+	default:
+		g.log(r, who)
+		if g.c.Failed != nil {
+			g.c.Failed(r.Context(), who, via(r))
+		}
+		g.refuse(w, r, "wrong token")
+	}
+	return nil
+}
+
+// refuse sends status 401. A browser asks its user for Basic credentials, except for
+// requests of a script, whose page has a form.
+func (g *tokenCheck) refuse(w http.ResponseWriter, r *http.Request, why string) {
+	if mode := r.Header.Get("Sec-Fetch-Mode"); mode == "" || mode == "navigate" {
+		w.Header().Set("WWW-Authenticate", `Basic realm="weir", charset="UTF-8"`)
+	}
 	w.Header().Add("WWW-Authenticate", "Bearer")
 	problem.Write(w, problem.Problem{Status: http.StatusUnauthorized, Detail: why})
 }
@@ -100,7 +119,7 @@ func (g *tokenCheck) refuse(w http.ResponseWriter, why string) {
 // log logs that a token was wrong, without the token: it may be valid on another machine.
 func (g *tokenCheck) log(r *http.Request, who string) {
 	if d, err := g.logLines.Take(context.WithoutCancel(r.Context()), "lines", 1); err == nil && d.OK {
-		g.logger.LogAttrs(r.Context(), slog.LevelWarn, "wrong token", slog.String("interface", g.name), slog.String("from", who))
+		g.c.Log.LogAttrs(r.Context(), slog.LevelWarn, "wrong token", slog.String("interface", g.c.Interface), slog.String("from", who))
 	}
 }
 
@@ -120,17 +139,15 @@ func credentials(r *http.Request) (token string, some bool) {
 	return strings.TrimSpace(token), true
 }
 
-// peer returns the address of the client; for IPv6 its /64, because one client usually
-// has all of it.
-func peer(r *http.Request) string {
-	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
+// network returns a client's address; for IPv6 its /64, because one client usually has all
+// of it.
+func network(addr netip.Addr) string {
+	switch {
+	case !addr.IsValid():
 		return "unknown"
-	}
-	addr := at.Addr().Unmap().WithZone("")
-	if addr.Is4() {
+	case addr.Is4():
 		return addr.String()
 	}
-	network, _ := addr.Prefix(64) // no error: every IPv6 address has a /64
-	return network.String()
+	prefix, _ := addr.Prefix(64) // no error: every IPv6 address has a /64
+	return prefix.String()
 }

@@ -22,6 +22,9 @@ type Entry struct {
 	Cost     int64  // column cost; 1 if unknown
 	Headers  string // a JSON object of header fields; "" if unknown
 
+	// RetryAfter is the wait that a response asks for, in µs; 0 if unknown.
+	RetryAfter int64
+
 	// Policy and Outcome are of a line of the decision log. Lines of policies in shadow mode
 	// are left out.
 	Policy, Outcome string
@@ -30,6 +33,7 @@ type Entry struct {
 	envoy  bool // a duration in seconds is in ms
 	at     bool // At is set
 	server bool // the line is of another kind, such as an error log in JSON
+	sample bool // the log misses requests before this one
 }
 
 // A field is a kind of value in a line.
@@ -59,6 +63,9 @@ const (
 	policy
 	outcome
 	logger
+	retry
+	sampled    // one of how many requests the log has, or their share
+	suppressed // lines left out of the decision log
 )
 
 // A parser holds state between lines: caches of times and texts.
@@ -137,6 +144,15 @@ func (p *parser) set(e *Entry, f field, v []byte) bool {
 		return ok && n <= 1<<40
 	case seconds, millis, micros, nanos:
 		return p.duration(e, f, v)
+	case retry: // or a date, which is not used
+		if d, err := time.ParseDuration(string(v)); err == nil {
+			e.RetryAfter = d.Microseconds()
+		} else if n, ok := digits(v); ok {
+			e.RetryAfter = min(n, 1<<32) * 1e6
+		}
+	case sampled, suppressed:
+		n, err := strconv.ParseFloat(string(v), 64)
+		e.sample = e.sample || err == nil && n > 0 && (n != 1 || f == suppressed)
 	}
 	return true
 }

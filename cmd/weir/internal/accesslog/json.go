@@ -23,6 +23,8 @@ var members = map[string]field{
 	"duration": seconds, "request_time": seconds, "duration_ms": millis, "Duration": nanos,
 	"user_agent": agent, "http_user_agent": agent, "request_User-Agent": agent,
 	"key": key, "cost": cost, "headers": headers, "request.headers": headers,
+	"retry_after": retry, "downstream_Retry-After": retry, "resp_headers.Retry-After": retry,
+	"sample_rate": sampled, "sampling_rate": sampled, "samplerate": sampled, "SampleInterval": sampled, "every": sampled, "suppressed": suppressed,
 	"policy": policy, "outcome": outcome, "logger": logger,
 }
 
@@ -43,6 +45,8 @@ func jsonLine(p *parser, line []byte, e *Entry) bool {
 				ok = p.set(e, headers, []byte(v.Raw))
 			case v.IsObject() && len(prefix) == 0 && len(k.Str) < 20:
 				walk(append([]byte(k.Str), '.'), v)
+			case f == retry && v.IsArray():
+				ok = p.set(e, retry, text(v.Get("0")))
 			case !known || v.Type == gjson.Null || v.Type == gjson.JSON:
 				// Shadow mode decides at an instant of its own, after the line that counts.
 				e.server = e.server || k.Str == "shadow" && v.Bool()

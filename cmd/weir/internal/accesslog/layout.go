@@ -60,6 +60,8 @@ var variables = map[string]field{
 	"$request": request, "$request_method": method, "$request_uri": path, "$uri": path, "$args": query, "$query_string": query,
 	"$status": status, "$host": host, "$http_host": host, "$server_name": skip, "$http_user_agent": agent,
 
+	"$sent_http_retry_after": retry, "%{Retry-After}o": retry, "%RESP(RETRY-AFTER)%": retry,
+
 	"%h": client, "%a": client, "%t": start, "%r": request, "%s": status, "%m": method, "%U": path, "%q": query,
 	"%v": host, "%V": host, "%D": micros, "%T": seconds, "%{s}T": seconds, "%{ms}T": millis, "%{us}T": micros,
 	"%{sec}t": start, "%{msec}t": start, "%{usec}t": start, "%{begin:sec}t": start, "%{begin:msec}t": start, "%{begin:usec}t": start,

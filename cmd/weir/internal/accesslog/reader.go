@@ -21,6 +21,12 @@ type Config struct {
 	// Layout is a log_format of nginx, a LogFormat of Apache or a format of Envoy; not used if
 	// empty.
 	Layout string
+
+	// Sampled reads a log that says that it misses requests. Without it, that is an error.
+	Sampled bool
+
+	// Growing selects the format by the first lines that are there, for a log that grows.
+	Growing bool
 }
 
 // Formats are the names of formats.
@@ -38,6 +44,7 @@ type Reader struct {
 	Format string // of the log
 	Stats  Stats
 
+	c      Config
 	p      parser
 	name   string
 	in     *bufio.Reader
@@ -47,6 +54,7 @@ type Reader struct {
 	err    error
 	long   []byte
 	first  int64
+	denied int // lines of the decision log, before the first one that was not denied
 }
 
 const (
@@ -58,7 +66,7 @@ const (
 // NewReader returns a reader of a log, which may be compressed by gzip. An error wraps
 // [weir.ErrInvalid], or is one of in.
 func NewReader(name string, in io.Reader, c Config) (*Reader, error) {
-	r := &Reader{name: name, in: bufio.NewReaderSize(in, bufferSize), p: parser{texts: map[string]string{}}}
+	r := &Reader{c: c, name: name, in: bufio.NewReaderSize(in, bufferSize), p: parser{texts: map[string]string{}}}
 	if magic, _ := r.in.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
 		z, err := gzip.NewReader(r.in)
 		if err != nil {
@@ -66,7 +74,7 @@ func NewReader(name string, in io.Reader, c Config) (*Reader, error) {
 		}
 		r.in = bufio.NewReaderSize(z, bufferSize)
 	}
-	start, err := r.in.Peek(bufferSize / 2)
+	start, err := peek(r.in, c.Growing)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -84,6 +92,17 @@ func NewReader(name string, in io.Reader, c Config) (*Reader, error) {
 		}
 	}
 	return r, nil
+}
+
+// peek returns the beginning of a log. That of a growing one has a line.
+func peek(in *bufio.Reader, growing bool) (start []byte, err error) {
+	for n := 1; growing && n <= bufferSize/2; n = in.Buffered() + 1 {
+		_, err = in.Peek(n)
+		if start, _ = in.Peek(in.Buffered()); err != nil || bytes.IndexByte(start, '\n') >= 0 {
+			return start, err
+		}
+	}
+	return in.Peek(bufferSize / 2)
 }
 
 // firstLines returns the first lines that are not empty. Without the end of the log, the last
@@ -162,6 +181,7 @@ func (r *Reader) fits(parse func(p *parser, line []byte, e *Entry) bool, lines [
 var columns = map[string]field{
 	"time": start, "client_ip": client, "method": method, "host": host, "path": path, "status": status,
 	"key": key, "cost": cost, "duration": seconds, "user_agent": agent,
+	"retry_after": retry, "sample_rate": sampled,
 }
 
 // header reads the first line of CSV.
@@ -204,6 +224,15 @@ func (r *Reader) Next(e *Entry) bool {
 		r.Stats.Lines++
 		switch {
 		case ok && e.finish():
+			if e.sample && !r.c.Sampled {
+				r.err = missing("such as before %.120q", line)
+				return false
+			}
+			if e.Outcome == "denied" && r.denied >= 0 {
+				r.denied++
+			} else {
+				r.denied = -1
+			}
 			return true
 		case ok && e.server:
 			continue
@@ -212,7 +241,18 @@ func (r *Reader) Next(e *Entry) bool {
 			r.Stats.Example = fmt.Sprintf("%.120q", line)
 		}
 	}
+	if errors.Is(r.err, io.EOF) && r.denied >= onlyDenials && !r.c.Sampled {
+		r.err = missing("only denied ones in %d lines", r.Stats.Lines)
+	}
 	return false
+}
+
+// onlyDenials is the number of lines of a decision log that shows that it has only denials.
+const onlyDenials = 20
+
+// missing is the error of a log without some of the requests.
+func missing(format string, args ...any) error {
+	return fmt.Errorf("%w: got a log that misses requests, %s, want all: limits of a key cannot be judged by a sample of its requests", weir.ErrInvalid, fmt.Sprintf(format, args...))
 }
 
 // next parses one line.

@@ -3,7 +3,6 @@ package admin_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/access"
 	"github.com/floodweir/weir/cmd/weir/internal/admin"
 )
 
@@ -29,10 +29,16 @@ func says(text string) http.Handler {
 // open returns a handler with every path.
 func open(tb testing.TB, c admin.Config) *admin.Handler {
 	tb.Helper()
-	c.Metrics, c.Explain, c.Health, c.Pprof = says("metrics"), says("explain"), says("ready"), true
-	if c.Policies == nil {
-		c.Policies = func() any { return map[string]any{"policies": []string{"api"}} }
-	}
+	c.Pprof = true
+	c.Routes = append(c.Routes, []admin.Route{
+		{Pattern: "GET /metrics", Summary: "metrics", Role: access.Read, Handler: says("metrics")},
+		{Pattern: "/v1/explain", Summary: "explanations", Role: access.Read, Handler: says("explain")},
+		{Pattern: "GET /healthz", Summary: "alive", Role: access.Public, Handler: says("ready")},
+		{Pattern: "GET /readyz", Summary: "ready", Role: access.Public, Handler: says("ready")},
+		{Pattern: "GET /v1/actor/{name}", Role: access.Operate, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, r.PathValue("name"), access.ActorOf(r.Context()))
+		})},
+	}...)
 	d, err := admin.New(c)
 	if err != nil {
 		tb.Fatal(err)
@@ -62,7 +68,7 @@ func ask(d http.Handler, method, path string, headers ...string) *httptest.Respo
 
 // paths lists all paths.
 var paths = []string{
-	"/", "/metrics", "/v1/policies", "/v1/explain", "/healthz", "/readyz", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/allocs",
+	"/", "/metrics", "/v1/explain", "/healthz", "/readyz", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/allocs",
 	"/debug/pprof/goroutine?debug=1", "/debug/pprof/block", "/debug/pprof/mutex", "/debug/pprof/threadcreate", "/debug/pprof/symbol",
 }
 
@@ -75,18 +81,15 @@ func TestPaths(t *testing.T) {
 		}
 		for name, want := range map[string]string{
 			"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Access-Control-Allow-Origin": "",
-			"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+			"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 		} {
 			if got := w.Header().Get(name); got != want {
 				t.Errorf("GET %s: %s: %q, want %q", path, name, got, want)
 			}
 		}
 	}
-	if w := ask(d, http.MethodGet, "/v1/policies"); w.Header().Get("Content-Type") != "application/json" || !json.Valid(w.Body.Bytes()) {
-		t.Errorf("GET /v1/policies = %q %s", w.Header(), w.Body)
-	}
 	index := ask(d, http.MethodGet, "/").Body.String()
-	for _, path := range []string{"/metrics ", "/v1/policies ", "/v1/explain ", "/healthz ", "/readyz ", "/debug/pprof/profile ", "/debug/pprof/heap "} {
+	for _, path := range []string{"/metrics ", "/v1/explain ", "/healthz ", "/readyz ", "/debug/pprof/profile ", "/debug/pprof/heap "} {
 		if !strings.Contains(index, path) {
 			t.Errorf("GET / does not list %s:\n%s", path, index)
 		}
@@ -192,7 +195,7 @@ func TestToken(t *testing.T) {
 		{"another scheme", []string{"Authorization", "Digest " + token}, 401},
 		{"two", []string{"Authorization", "Bearer " + token, "Authorization", "Bearer x"}, 401},
 		{"as the user", []string{"Authorization", basic(token, "")}, 401},
-		{"in the address", []string{"X-Token", token, "Cookie", "token=" + token}, 401},
+		{"in the address", []string{"X-Token", token, "Sec-Fetch-Site", "none", "Cookie", "token=" + token}, 401},
 		{"right", []string{"Authorization", "Bearer " + token}, 200},
 		{"right, scheme in another case", []string{"Authorization", "bearer " + token}, 200},
 		{"right, in a browser", []string{"Authorization", basic("admin", token)}, 200},
@@ -294,6 +297,9 @@ func TestPages(t *testing.T) {
 		{"another port in an old browser", []string{"Origin", "http://127.0.0.1:8000"}, 403},
 		{"a file", []string{"Origin", "null"}, 403},
 		{"garbage", []string{"Origin", "http://%zz"}, 403},
+		{"a cookie without an origin", []string{"Cookie", "a=b"}, 403},
+		{"a cookie of this origin", []string{"Cookie", "a=b", "Sec-Fetch-Site", "same-origin"}, 200},
+		{"a cookie in an old browser", []string{"Cookie", "a=b", "Origin", "http://127.0.0.1:9090"}, 200},
 		{"two origins", []string{"Origin", "http://127.0.0.1:9090", "Origin", "https://evil.example"}, 403},
 		{"rebinding", []string{"Host", "evil.example:9090"}, 403},
 		{"rebinding, same origin", []string{"Host", "evil.example:9090", "Origin", "http://evil.example:9090", "Sec-Fetch-Site", "same-origin"}, 403},
@@ -348,12 +354,60 @@ func TestBadToken(t *testing.T) {
 	}
 }
 
-// TestPoliciesNotEncoded checks that any value is served, and that a value without JSON
-// encoding is an error.
-func TestPoliciesNotEncoded(t *testing.T) {
-	d := open(t, admin.Config{Policies: func() any { return func() {} }})
-	if w := ask(d, http.MethodGet, "/v1/policies"); w.Code != http.StatusInternalServerError || !json.Valid(w.Body.Bytes()) {
-		t.Errorf("GET /v1/policies = %d %s", w.Code, w.Body)
+// TestConsole checks which requests for the start page get the console.
+func TestConsole(t *testing.T) {
+	d := open(t, admin.Config{Console: says("console"), Token: token})
+	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
+	for _, test := range []struct {
+		name, method, path string
+		headers            []string
+		status             int
+		body               string
+	}{
+		{"browser", "GET", "/", []string{"Accept", browser}, 200, "console"},
+		{"link on another page", "GET", "/", []string{"Accept", browser, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, 200, "console"},
+		{"frame on another page", "GET", "/", []string{"Accept", browser, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}, 403, ""},
+		{"link to a profile", "GET", "/debug/pprof/profile", []string{"Accept", browser, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, 403, ""},
+		{"curl", "GET", "/", []string{"Accept", "*/*", "Authorization", "Bearer " + token}, 200, "/metrics"},
+		{"curl without token", "GET", "/", []string{"Accept", "*/*"}, 401, ""},
+		{"text", "GET", "/", []string{"Accept", "text/plain", "Authorization", "Bearer " + token}, 200, "/metrics"},
+		{"POST", "POST", "/", []string{"Accept", browser}, 401, ""},
+		{"another path", "GET", "/metrics", []string{"Accept", browser}, 401, ""},
+	} {
+		w := ask(d, test.method, test.path, test.headers...)
+		if w.Code != test.status || !strings.Contains(w.Body.String(), test.body) {
+			t.Errorf("%s: %s %s = %d %s, want %d %s", test.name, test.method, test.path, w.Code, w.Body, test.status, test.body)
+		}
+	}
+}
+
+// TestActor checks the actor that handlers get.
+func TestActor(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		token   string
+		headers []string
+		want    string
+	}{
+		{"no token", "", nil, "x{local operate http}"},
+		{"page", "", []string{"Sec-Fetch-Site", "same-origin"}, "x{local operate web}"},
+		{"command", "", []string{"User-Agent", access.UserAgent}, "x{local operate cli}"},
+		{"token", token, []string{"Authorization", "Bearer " + token}, "x{admin operate http}"},
+	} {
+		w := ask(open(t, admin.Config{Token: test.token}), http.MethodGet, "/v1/actor/x", test.headers...)
+		if w.Body.String() != test.want {
+			t.Errorf("%s: %s, want %s", test.name, w.Body, test.want)
+		}
+	}
+}
+
+// TestBadRoutes checks that a route needs a role, and a pattern of its own.
+func TestBadRoutes(t *testing.T) {
+	x := admin.Route{Pattern: "GET /x", Role: access.Read, Handler: says("x")}
+	for _, routes := range [][]admin.Route{{{Pattern: "GET /x", Handler: says("x")}}, {x, x}, {{Pattern: "GET /{$}", Role: access.Read, Handler: says("x")}}} {
+		if _, err := admin.New(admin.Config{Routes: routes}); !errors.Is(err, weir.ErrInvalid) {
+			t.Errorf("%v: %v, want an error", routes, err)
+		}
 	}
 }
 

@@ -6,17 +6,22 @@ import (
 	"net/http"
 	"net/http/httptest"
 
+	"github.com/floodweir/weir/cmd/weir/internal/access"
 	"github.com/floodweir/weir/cmd/weir/internal/admin"
+	"github.com/floodweir/weir/cmd/weir/internal/problem"
 )
 
 func Example() {
-	door, err := admin.New(admin.Config{
-		Policies: func() any { return []string{"api-per-client"} },
+	policies := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		problem.WriteJSON(w, []string{"api-per-client"})
+	})
+	a, err := admin.New(admin.Config{
+		Routes: []admin.Route{{Pattern: "GET /v1/policies", Summary: "the policies in force", Role: access.Read, Handler: policies}},
 	})
 	if err != nil {
 		panic(err)
 	}
-	server := httptest.NewServer(door)
+	server := httptest.NewServer(a)
 	defer server.Close()
 	res, err := http.Get(server.URL + "/v1/policies")
 	if err != nil {
@@ -29,7 +34,5 @@ func Example() {
 	}
 	fmt.Printf("%s %s", res.Status, body)
 	// Output:
-	// 200 OK [
-	//   "api-per-client"
-	// ]
+	// 200 OK ["api-per-client"]
 }

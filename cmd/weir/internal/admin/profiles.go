@@ -7,18 +7,22 @@ import (
 	"net/http/pprof"
 	"strconv"
 
+	"github.com/floodweir/weir/cmd/weir/internal/access"
 	"github.com/floodweir/weir/cmd/weir/internal/problem"
 )
 
 // maxProfile is the maximum duration of a profile in seconds.
 const maxProfile = 60
 
-// routeProfiles adds a path for each profile. Importing net/http/pprof adds them to
+// profiles returns a route for each profile. Importing net/http/pprof adds them to
 // http.DefaultServeMux as well, which is not served.
-func routeProfiles(route func(path, what string, h http.Handler)) {
+func profiles() (all []Route) {
+	add := func(name, summary string, h http.Handler) {
+		all = append(all, Route{"GET /debug/pprof/" + name, summary, access.Operate, h})
+	}
 	const seconds = "?seconds=10, at most 60"
-	route("/debug/pprof/profile", "CPU profile; "+seconds, readOnly(bounded(http.HandlerFunc(pprof.Profile))))
-	route("/debug/pprof/trace", "execution trace; "+seconds, readOnly(bounded(http.HandlerFunc(pprof.Trace))))
+	add("profile", "CPU profile; "+seconds, bounded(http.HandlerFunc(pprof.Profile)))
+	add("trace", "execution trace; "+seconds, bounded(http.HandlerFunc(pprof.Trace)))
 	for _, p := range []struct{ name, what string }{
 		{"allocs", "allocated memory"},
 		{"block", "goroutines that wait"},
@@ -27,9 +31,10 @@ func routeProfiles(route func(path, what string, h http.Handler)) {
 		{"mutex", "contended locks"},
 		{"threadcreate", "creation of threads"},
 	} {
-		route("/debug/pprof/"+p.name, p.what, readOnly(bounded(pprof.Handler(p.name))))
+		add(p.name, p.what, bounded(pprof.Handler(p.name)))
 	}
-	route("/debug/pprof/symbol", "names of program counters", readOnly(http.HandlerFunc(pprof.Symbol)))
+	add("symbol", "names of program counters", http.HandlerFunc(pprof.Symbol))
+	return all
 }
 
 // bounded refuses a profile that would last too long, and unknown parameters.

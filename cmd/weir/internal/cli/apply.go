@@ -2,10 +2,10 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
@@ -14,13 +14,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/floodweir/weir/cmd/weir/internal/audit"
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/edge"
-	"github.com/floodweir/weir/cmd/weir/internal/published"
+	"github.com/floodweir/weir/cmd/weir/internal/edit"
+	"github.com/floodweir/weir/cmd/weir/internal/publish"
 	"github.com/floodweir/weir/cmd/weir/internal/run"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/redisstore"
-	"github.com/floodweir/weir/weirfile"
+	"github.com/floodweir/weir/weirfile/published"
 )
 
 // publishOptions are the flags of apply, rollback and versions.
@@ -29,19 +31,22 @@ type publishOptions struct {
 	note  string
 	after int64
 	dry   bool
+	json  bool
 	local string   // replaces on_store_error: local in nginx
 	only  []string // policies for nginx; all if empty
+
+	warnings []string // for the result in JSON
 }
 
 const publishCodes = "Exit codes: 0 done, 1 invalid file or not done, 2 wrong usage."
 
-func (w *app) apply() *cobra.Command {
+func applyCommand(w *app) *cobra.Command {
 	var p publishOptions
 	c := &cobra.Command{
 		Use:   "apply FILE",
 		Short: "Publish the policies of a file to all nodes of a store",
 		Long: "Publish the policies of FILE (- is standard input) in Redis. Every `weir serve --policies store` with that\n" +
-			"store uses them within a second. The file is checked first; only its policies are published.\n" +
+			"store uses them within a second, as do Go programs, with the functions. The file is checked first.\n" +
 			"An nginx with a configuration of `weir edge nginx --policies store` follows too. If it does not support a\n" +
 			"policy, it keeps its current policies, and standard error reports why.\n\n" +
 			"The store is --store, else WEIR_STORE, else the one in the file. " + publishCodes,
@@ -53,12 +58,12 @@ func (w *app) apply() *cobra.Command {
 	c.Flags().Int64Var(&p.after, "after", 0, "publish only if `VERSION` is the current version (0: none)")
 	c.Flags().BoolVar(&p.dry, "dry-run", false, "check the file without publishing")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		f, text, err := w.readPolicies(args[0])
+		f, text, err := w.readPolicies(args[0], p.json)
 		if err != nil {
 			return err
 		}
-		if files := weirfile.Includes(args[0]); len(files) > 0 {
-			return &exit{exitUsage, fmt.Errorf("%s includes %s: want overrides in the file itself, only its text is published", args[0], files[0])}
+		if text, err = edit.Inline(args[0], text); err != nil {
+			return &exit{exitUsage, err}
 		}
 		if err := checkLocal(p.local); err != nil {
 			return err
@@ -68,54 +73,55 @@ func (w *app) apply() *cobra.Command {
 				return &exit{exitUsage, fmt.Errorf("--edge-only %q: want the name of a policy in the file", name)}
 			}
 		}
-		d := published.Draft{Text: text, By: author(w.getenv), Note: p.note, Edge: p.edge(w, f)}
+		d := published.Draft{Text: text, By: author(w.getenv), Note: p.note, EdgeOnly: p.only, EdgeLocal: p.local}
+		var unsupported error
+		d.Edge, unsupported = publish.Plan(f, p.edge())
+		p.warn(w.stderr, unsupported)
 		if c.Flags().Changed("after") {
 			d.After = &p.after
 		}
 		if p.store == "" && w.getenv("WEIR_STORE") == "" {
 			p.store = f.Store
 		}
-		return w.publish(c.Context(), p.store, p.dry, d)
+		return p.publish(c.Context(), w, d)
 	}
 	return c
 }
 
 func (p *publishOptions) flags(c *cobra.Command) {
+	jsonFlag(c, &p.json)
 	c.Flags().StringVar(&p.store, "store", "", "`URL` of the Redis, such as redis://127.0.0.1:6379")
 	c.Flags().StringVar(&p.note, "note", "", "`TEXT` with the reason, shown by weir versions")
 	c.Flags().StringVar(&p.local, "local", "", localUsage)
 	c.Flags().StringArrayVar(&p.only, "edge-only", nil, "compile only the policy `NAME` for nginx; may be repeated")
 }
 
-// maxReason is the maximum length of an error that is published for nginx, in bytes.
-const maxReason = 1000
-
-// edge returns the plan of the policies of f for nginx, in JSON. If there is none, it
-// returns the error in JSON and prints it.
-func (p *publishOptions) edge(w *app, f *weirfile.File) string {
-	plan, err := edge.Compile(f.Policies, edge.Options{Only: p.only, Local: policy.FailMode(p.local)})
-	if err == nil {
-		return plan.JSON()
-	}
-	return noEdge(w.stderr, err)
+// edge returns the options of the plan for nginx.
+func (p *publishOptions) edge() edge.Options {
+	return edge.Options{Only: p.only, Local: policy.FailMode(p.local)}
 }
 
-// noEdge prints why nginx has no plan, and returns that in JSON.
-func noEdge(stderr io.Writer, err error) string {
-	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintf(stderr, "weir: warning: nginx keeps its current policies: %s\n", strings.TrimSuffix(line, "\n"))
+// warn prints why nginx has no plan, or keeps it for the result in JSON.
+func (p *publishOptions) warn(stderr io.Writer, unsupported error) {
+	p.warnings = []string{}
+	if unsupported == nil {
+		return
 	}
-	text, _ := json.Marshal(map[string]string{"error": fmt.Sprintf("%.*s", maxReason, err)}) // no error: strings only
-	return string(text)
+	for line := range strings.Lines(unsupported.Error()) {
+		line = "nginx keeps its current policies: " + strings.TrimSuffix(line, "\n")
+		if p.warnings = append(p.warnings, line); !p.json {
+			fmt.Fprintf(stderr, "weir: warning: %s\n", line)
+		}
+	}
 }
 
-func (w *app) rollback() *cobra.Command {
+func rollbackCommand(w *app) *cobra.Command {
 	var p publishOptions
 	c := &cobra.Command{
 		Use:   "rollback [VERSION]",
 		Short: "Publish the policies of an earlier version again",
 		Long: "Republish VERSION as a new version; without VERSION, the one before the\n" +
-			"current. `weir versions` lists them.\n\n" + publishCodes,
+			"current. --edge-only and --local are those of VERSION unless given. `weir versions` lists them.\n\n" + publishCodes,
 		Args: usage(cobra.MaximumNArgs(1)),
 	}
 	p.flags(c)
@@ -131,43 +137,24 @@ func (w *app) rollback() *cobra.Command {
 			}
 		}
 		return w.withConn(c.Context(), p.store, func(ctx context.Context, conn redisstore.Conn) error {
-			current, err := published.Current(ctx, conn)
-			if err != nil {
-				return err
+			b := publish.Rollback{To: number, By: author(w.getenv), Note: p.note, Edge: p.edge()}
+			var v published.Version
+			var unsupported error
+			err := audited(ctx, w, conn, audit.Entry{Action: "rollback", Reason: p.note}, func() (_ published.Version, err error) {
+				v, unsupported, err = b.Publish(ctx, conn)
+				return v, err
+			})
+			p.warn(w.stderr, unsupported)
+			if _, conflict := errors.AsType[*published.Conflict](err); err != nil && !conflict {
+				return fmt.Errorf("rollback: %w", err)
 			}
-			switch {
-			case current == 0:
-				return errors.New("rollback: no policies published yet")
-			case number == 0 && current == 1:
-				return errors.New("rollback: version 1 is the current version: there is none before it")
-			case number == 0:
-				number = current - 1
-			}
-			v, err := published.Get(ctx, conn, number)
-			if errors.Is(err, published.ErrNone) {
-				return fmt.Errorf("rollback: version %d not found (see weir versions)", number)
-			}
-			if err != nil {
-				return err
-			}
-			note := p.note
-			if note == "" {
-				note = fmt.Sprintf("back to version %d", number)
-			}
-			d := published.Draft{Text: v.Text, By: author(w.getenv), Note: note, After: &current}
-			if f, err := weirfile.Parse(fmt.Sprintf("version %d", number), []byte(v.Text)); err != nil {
-				d.Edge = noEdge(w.stderr, err)
-			} else {
-				d.Edge = p.edge(w, f)
-			}
-			n, err := published.Publish(ctx, conn, d)
-			return w.printPublished(n, err)
+			return p.print(w, v, err)
 		})
 	}
 	return c
 }
 
-func (w *app) versions() *cobra.Command {
+func versionsCommand(w *app) *cobra.Command {
 	var p publishOptions
 	c := &cobra.Command{
 		Use:   "versions [VERSION]",
@@ -176,6 +163,7 @@ func (w *app) versions() *cobra.Command {
 		Args:  usage(cobra.MaximumNArgs(1)),
 	}
 	c.Flags().StringVar(&p.store, "store", "", "`URL` of the Redis, such as redis://127.0.0.1:6379")
+	jsonFlag(c, &p.json)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return w.withConn(c.Context(), p.store, func(ctx context.Context, conn redisstore.Conn) error {
 			if len(args) == 1 {
@@ -187,21 +175,30 @@ func (w *app) versions() *cobra.Command {
 				if errors.Is(err, published.ErrNone) {
 					return fmt.Errorf("versions: version %d not found (the last %d are kept)", n, published.Keep)
 				}
-				if err == nil {
+				switch {
+				case err == nil && p.json:
+					err = w.printJSON(v)
+				case err == nil:
 					_, err = io.WriteString(w.stdout, v.Text)
 				}
 				return err
 			}
-			return w.list(ctx, conn)
+			return w.list(ctx, conn, p.json)
 		})
 	}
 	return c
 }
 
-func (w *app) list(ctx context.Context, conn redisstore.Conn) error {
+func (w *app) list(ctx context.Context, conn redisstore.Conn, asJSON bool) error {
 	vs, err := published.List(ctx, conn)
 	if err != nil {
 		return err
+	}
+	if asJSON {
+		for i := range vs {
+			vs[i].Text = ""
+		}
+		return w.printJSON(map[string]any{"versions": append([]published.Version{}, vs...)})
 	}
 	if len(vs) == 0 {
 		_, err := fmt.Fprintln(w.stdout, "no policies published yet")
@@ -223,28 +220,73 @@ func oneLine(s string) string {
 	return s
 }
 
-func (w *app) publish(ctx context.Context, store string, dry bool, d published.Draft) error {
-	return w.withConn(ctx, store, func(ctx context.Context, conn redisstore.Conn) error {
-		if dry {
+// publish publishes d, or with --dry-run prints the version that it would be.
+func (p *publishOptions) publish(ctx context.Context, w *app, d published.Draft) error {
+	return w.withConn(ctx, p.store, func(ctx context.Context, conn redisstore.Conn) error {
+		if p.dry {
 			current, err := published.Current(ctx, conn)
-			if err == nil {
+			switch {
+			case err == nil && p.json:
+				err = w.printJSON(publishedResult{current + 1, true, p.warnings})
+			case err == nil:
 				_, err = fmt.Fprintf(w.stdout, "valid; it would be version %d\n", current+1)
 			}
 			return err
 		}
-		v, err := published.Publish(ctx, conn, d)
-		return w.printPublished(v, err)
+		var v published.Version
+		err := audited(ctx, w, conn, audit.Entry{Action: "apply", Reason: d.Note}, func() (_ published.Version, err error) {
+			v, err = published.Publish(ctx, conn, d)
+			return v, err
+		})
+		return p.print(w, v, err)
 	})
 }
 
-// printPublished prints the result of publishing.
-func (w *app) printPublished(v published.Version, err error) error {
+// audited publishes, with an entry in the audit log. If the log is not writable, standard
+// error reports it: a Redis user of an earlier release may access only the policies.
+func audited(ctx context.Context, w *app, conn redisstore.Conn, e audit.Entry, publish func() (published.Version, error)) error {
+	log, err := audit.New(audit.Config{Conn: func() redisstore.Conn { return conn }, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	current, err := published.Current(ctx, conn)
+	if err != nil {
+		return err
+	}
+	e.Actor, e.Via, e.From = author(w.getenv), "cli", strconv.FormatInt(current, 10)
+	e, lost := log.Append(ctx, e)
+	v, err := publish()
+	if e.OK = audit.Yes(); err != nil {
+		e.OK, e.Error = audit.No(), err.Error()
+	} else {
+		e.To = strconv.FormatInt(v.Number, 10)
+	}
+	if lost == nil {
+		lost = log.Finish(ctx, e)
+	}
+	if lost != nil {
+		fmt.Fprintf(w.stderr, "weir: warning: not in the audit log: %v\n", lost)
+	}
+	return err
+}
+
+// A publishedResult is the result of apply and rollback in JSON.
+type publishedResult struct {
+	Version  int64    `json:"version"`
+	DryRun   bool     `json:"dry_run"`
+	Warnings []string `json:"warnings"`
+}
+
+// print prints the result of publishing.
+func (p *publishOptions) print(w *app, v published.Version, err error) error {
 	var c *published.Conflict
 	switch {
 	case errors.As(err, &c):
 		return fmt.Errorf("not published: the current version is %d (see weir versions)", c.Current)
 	case err != nil:
 		return err
+	case p.json:
+		return w.printJSON(publishedResult{v.Number, false, p.warnings})
 	}
 	_, err = fmt.Fprintf(w.stdout, "published version %d\n", v.Number)
 	return err

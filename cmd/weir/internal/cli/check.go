@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/floodweir/weir/cmd/weir/internal/config"
+	"github.com/floodweir/weir/cmd/weir/internal/edit"
 	"github.com/floodweir/weir/cmd/weir/internal/run"
 	"github.com/floodweir/weir/guard"
 	"github.com/floodweir/weir/policy"
@@ -22,8 +23,9 @@ import (
 // maxFile is the maximum number of bytes read from a file; a policy file is smaller.
 const maxFile = 16 << 20
 
-func (w *app) check() *cobra.Command {
-	return &cobra.Command{
+func checkCommand(w *app) *cobra.Command {
+	asJSON := false
+	c := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Check a policy file and report every error",
 		Long: "Read the policy file FILE (- is standard input) and print a summary, or every error\n" +
@@ -31,9 +33,12 @@ func (w *app) check() *cobra.Command {
 			"Exit codes: 0 valid, 1 invalid, 2 wrong usage or unreadable file.",
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
-			f, _, err := w.readPolicies(args[0])
+			f, _, err := w.readPolicies(args[0], asJSON)
 			if err != nil {
 				return err
+			}
+			if asJSON {
+				return w.printJSON(checked(args[0], f))
 			}
 			for _, n := range f.Notes {
 				fmt.Fprintln(w.stderr, n) // no prefix: editors parse file:line:column
@@ -42,22 +47,55 @@ func (w *app) check() *cobra.Command {
 			return err
 		},
 	}
+	jsonFlag(c, &asJSON)
+	return c
+}
+
+// A checkResult is the result of weir check in JSON.
+type checkResult struct {
+	File     string          `json:"file"`
+	Valid    bool            `json:"valid"`
+	Faults   []edit.Fault    `json:"faults"`
+	Notes    []string        `json:"notes"`
+	Policies []checkedPolicy `json:"policies"`
+}
+
+type checkedPolicy struct {
+	Name    string   `json:"name"`
+	Mode    string   `json:"mode"`
+	Percent int      `json:"percent"`
+	Key     []string `json:"key"`
+	Limits  []string `json:"limits"`
+}
+
+// checked returns the result of a valid file.
+func checked(name string, f *weirfile.File) checkResult {
+	r := checkResult{File: name, Valid: true, Faults: []edit.Fault{}, Notes: append([]string{}, f.Notes...), Policies: []checkedPolicy{}}
+	for _, p := range f.Policies.Policies() {
+		c := p.Config()
+		one := checkedPolicy{Name: c.Name, Mode: string(c.Mode), Percent: c.Percent, Key: []string{}, Limits: []string{}}
+		for _, k := range c.Key {
+			one.Key = append(one.Key, k.String())
+		}
+		for _, l := range c.Limits {
+			one.Limits = append(one.Limits, l.String())
+		}
+		r.Policies = append(r.Policies, one)
+	}
+	return r
 }
 
 // complete reports the errors that weir serve would find in a valid file.
 func complete(f *weirfile.File) error {
-	c, err := config.Complete(f, config.Source{File: f.Name, Env: func(string) string { return "" }})
-	if err == nil {
-		err = run.Check(c)
-	}
-	if err != nil {
+	if err := run.CheckFile(f); err != nil {
 		return fmt.Errorf("%s: %w", f.Name, err)
 	}
 	return nil
 }
 
-// readPolicies reads a policy file and its text. It prints every error of an invalid one.
-func (w *app) readPolicies(name string) (*weirfile.File, string, error) {
+// readPolicies reads a policy file and its text. It prints every error of an invalid one,
+// as weir check does.
+func (w *app) readPolicies(name string, asJSON bool) (*weirfile.File, string, error) {
 	data, err := w.read(name)
 	if err != nil {
 		return nil, "", &exit{exitUsage, err}
@@ -76,7 +114,13 @@ func (w *app) readPolicies(name string) (*weirfile.File, string, error) {
 		err = complete(f)
 	}
 	if err != nil {
-		printFaults(w.stderr, err)
+		if asJSON {
+			if e := w.printJSON(checkResult{File: name, Faults: edit.Faults(err), Notes: []string{}, Policies: []checkedPolicy{}}); e != nil {
+				return nil, "", e
+			}
+		} else {
+			printFaults(w.stderr, err)
+		}
 		return nil, "", &exit{code: exitFailed}
 	}
 	return f, string(data), nil

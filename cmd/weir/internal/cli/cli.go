@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/floodweir/weir/cmd/weir/internal/lab"
+	"github.com/floodweir/weir/weirfile"
 )
 
 // Exit codes of the commands. take and explain have meanings of their own for 1 and 2.
@@ -46,33 +47,7 @@ type app struct {
 
 // Run runs the command line args, without the program's name, and returns the exit code.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
-	w := &app{stdin, stdout, stderr, getenv}
-	root := &cobra.Command{
-		Use:   "weir",
-		Short: "Weir is an exact rate limiter: it says whether a request may pass now, and if not, when.",
-		Long: "Weir is an exact rate limiter: it says whether a request may pass now, and if not, when.\n\n" +
-			"Start with `weir serve`: without a file it runs a demo that needs nothing else.",
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          usage(cobra.NoArgs),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return c.Help()
-		},
-	}
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return &exit{exitUsage, fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
-	})
-	root.AddCommand(w.serve(), w.check(), w.test(), w.take(), w.explain(), w.importer(), w.edge(), w.apply(), w.rollback(), w.versions(), w.schema(), w.golang(), w.generate(), w.version())
-	for _, c := range lab.Commands(lab.Config{Stdin: stdin, Stdout: stdout, Stderr: stderr, Load: loadComplete}) {
-		run := c.RunE
-		c.RunE = func(c *cobra.Command, args []string) error {
-			if err := run(c, args); err != nil {
-				return &exit{exitUsage, err}
-			}
-			return nil
-		}
-		root.AddCommand(c)
-	}
+	root := newRoot(&app{stdin, stdout, stderr, getenv})
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -94,6 +69,49 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 	}
 	return e.code
+}
+
+// newRoot returns the command weir with all others.
+func newRoot(w *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "weir",
+		Short: "Weir is an exact rate limiter: it says whether a request may pass now, and if not, when.",
+		Long: "Weir is an exact rate limiter: it says whether a request may pass now, and if not, when.\n\n" +
+			"Start with `weir serve`: without a file it runs a demo that needs nothing else.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          usage(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return c.Help()
+		},
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return &exit{exitUsage, fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
+	})
+	root.AddCommand(
+		serveCommand(w), checkCommand(w), testCommand(w), takeCommand(w), explainCommand(w), importCommand(w), edgeCommand(w),
+		applyCommand(w), rollbackCommand(w), versionsCommand(w), schemaCommand(w), goCommand(w), generateCommand(w),
+		keyCommand(w), auditCommand(w), tokenCommand(w), topCommand(w), versionCommand(w),
+	)
+	for _, c := range lab.Commands(lab.Config{
+		Stdin: w.stdin, Stdout: w.stdout, Stderr: w.stderr, Load: loadComplete,
+		Running: func(ctx context.Context, admin, tokenFile string) (*weirfile.File, error) {
+			return runningPolicies(ctx, w, admin, tokenFile)
+		},
+		Published: func(ctx context.Context, store string, version int64) (*weirfile.File, error) {
+			return publishedPolicies(ctx, w, store, version)
+		},
+	}) {
+		run := c.RunE
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if err := run(c, args); err != nil {
+				return &exit{exitUsage, err}
+			}
+			return nil
+		}
+		root.AddCommand(c)
+	}
+	return root
 }
 
 // usage turns the error of an argument check into an exit with the code for wrong usage.

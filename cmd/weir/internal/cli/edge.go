@@ -13,11 +13,12 @@ import (
 
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/edge"
+	"github.com/floodweir/weir/cmd/weir/internal/progress"
 	"github.com/floodweir/weir/edge/nginx"
 	"github.com/floodweir/weir/policy"
 )
 
-func (w *app) edge() *cobra.Command {
+func edgeCommand(w *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "edge",
 		Short: "Enforce the policies of a file in nginx, without a Weir process",
@@ -26,13 +27,13 @@ func (w *app) edge() *cobra.Command {
 		Args: usage(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(w.edgeNginx(), w.edgeLua())
+	c.AddCommand(edgeNginxCommand(w), edgeLuaCommand(w))
 	return c
 }
 
 const localUsage = "`open` or closed: replaces on_store_error: local, which nginx does not support; closed by default"
 
-func (w *app) edgeNginx() *cobra.Command {
+func edgeNginxCommand(w *app) *cobra.Command {
 	var lua, local, init, initWorker, to string
 	var only []string
 	flags := map[string]*string{"store": new(string), "policies": new(string)}
@@ -63,7 +64,7 @@ func (w *app) edgeNginx() *cobra.Command {
 		if err := checkLocal(local); err != nil {
 			return err
 		}
-		f, _, err := w.readPolicies(args[0])
+		f, _, err := w.readPolicies(args[0], false)
 		if err != nil {
 			return err
 		}
@@ -77,6 +78,8 @@ func (w *app) edgeNginx() *cobra.Command {
 		if err != nil {
 			return &exit{exitUsage, err}
 		}
+		p := progress.Start(w.stderr, progress.Doing("compiling policies"))
+		defer p.Done()
 		text, err := edge.Conf(f.Policies, edge.Options{Only: only, Local: policy.FailMode(local)}, edge.Input{
 			Store: s.Store, Deadline: s.Deadline, Fields: s.Gateway.Fields, Jitter: s.Gateway.RetryJitter,
 			Follow: s.Published, Client: s.Gateway.Client, File: f.Name, Lua: lua, Init: init, InitWorker: initWorker,
@@ -88,6 +91,11 @@ func (w *app) edgeNginx() *cobra.Command {
 			if err := replace(to, []byte(text), 0o600); err != nil {
 				return fmt.Errorf("edge: %w", err)
 			}
+			n := len(only)
+			if n == 0 {
+				n = len(f.Policies.Policies())
+			}
+			p.Report("wrote %s with %s", to, progress.Count(n, "policy"))
 			return nil
 		}
 		_, err = io.WriteString(w.stdout, text)
@@ -114,8 +122,9 @@ func edgeEnv(getenv func(string) string) func(string) string {
 	}
 }
 
-func (w *app) edgeLua() *cobra.Command {
-	return &cobra.Command{
+func edgeLuaCommand(w *app) *cobra.Command {
+	asJSON := false
+	c := &cobra.Command{
 		Use:   "lua DIR",
 		Short: "Write the Lua files that nginx runs",
 		Long: "Write the Lua files for a configuration of `weir edge nginx` to DIR, which is created if necessary.\n" +
@@ -128,10 +137,15 @@ func (w *app) edgeLua() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("edge: %w", err)
 			}
+			if asJSON {
+				return w.printJSON(map[string]any{"directory": args[0], "files": n})
+			}
 			_, err = fmt.Fprintf(w.stdout, "wrote %d files to %s\n", n, args[0])
 			return err
 		},
 	}
+	jsonFlag(c, &asJSON)
+	return c
 }
 
 // writeLua writes the files of package nginx to a directory and returns their number.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/floodweir/weir/cmd/weir/internal/explain"
 	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/weirfile"
 )
 
 // defaultAdmin is the default admin interface of `weir explain`.
@@ -21,10 +22,11 @@ type explainOptions struct {
 	q                explain.Question
 	headers          []string
 	admin, tokenFile string
+	draft            string
 	output           string
 }
 
-func (w *app) explain() *cobra.Command {
+func explainCommand(w *app) *cobra.Command {
 	var e explainOptions
 	c := &cobra.Command{
 		Use:   "explain [FILE] --url URL",
@@ -33,8 +35,10 @@ func (w *app) explain() *cobra.Command {
 			"decides, and when it would be admitted. No tokens are consumed.\n\n" +
 			"It calls the admin interface of a running program (--admin, else WEIR_ADMIN, else " + defaultAdmin + ").\n" +
 			"With FILE (- is standard input) it uses the policies of FILE and full buckets instead.\n\n" +
-			"Exit codes: 0 would be admitted, 1 would be denied, 2 no decision or wrong usage.",
+			"With --draft it also prints the decision if the policies of that file were in force next.\n\n" +
+			"Exit codes: 0 would be admitted, 1 would be denied, 2 no decision or wrong usage; with --draft those of the draft.",
 		Example: "  weir explain --url /api/users --ip 203.0.113.7\n" +
+			"  weir explain --url /login --draft weir.yaml\n" +
 			"  weir explain weir.yaml --url https://shop.example/login --method POST -H 'X-Plan: free'",
 		Args: usage(cobra.MaximumNArgs(1)),
 	}
@@ -44,10 +48,15 @@ func (w *app) explain() *cobra.Command {
 	f.StringVar(&e.q.Host, "host", "", "the `HOST` of the request, if --url is a path")
 	f.StringArrayVarP(&e.headers, "header", "H", nil, "a header field of the request, `NAME:VALUE`; may be repeated")
 	f.StringVar(&e.q.ClientIP, "ip", "", "the `ADDRESS` of the client")
-	f.StringVar(&e.admin, "admin", "", "`URL` of the admin interface")
-	f.StringVar(&e.tokenFile, "token-file", "", "`FILE` with the token of the admin interface; else WEIR_ADMIN_TOKEN_FILE, else the token in WEIR_ADMIN_TOKEN")
+	adminFlags(c, &e.admin, &e.tokenFile)
+	f.StringVar(&e.draft, "draft", "", "a policy `FILE` to compare with; - is standard input")
 	f.StringVarP(&e.output, "output", "o", "text", "`FORMAT` of the output: text or json")
+	asJSON := false
+	jsonFlag(c, &asJSON)
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if asJSON {
+			e.output = "json"
+		}
 		answer, err := w.explanation(c.Context(), &e, args)
 		var x *exit
 		switch {
@@ -75,14 +84,21 @@ func (w *app) explanation(ctx context.Context, e *explainOptions, args []string)
 	if e.q.Headers, err = explain.ParseHeaders(e.headers); err != nil {
 		return nil, fmt.Errorf("explain: %w", err)
 	}
+	var draft *weirfile.File
+	if e.draft != "" {
+		if draft, _, err = w.readPolicies(e.draft, false); err != nil {
+			return nil, &exit{code: exitError, err: errors.Unwrap(err)} // the errors are already printed
+		}
+		e.q.Draft = draft.Text
+	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	if len(args) == 0 {
 		return w.askAdmin(ctx, e)
 	}
-	file, _, err := w.readPolicies(args[0])
+	file, _, err := w.readPolicies(args[0], false)
 	if err != nil {
-		return nil, &exit{code: exitError, err: errors.Unwrap(err)} // the errors are already printed
+		return nil, &exit{code: exitError, err: errors.Unwrap(err)}
 	}
 	store, err := memstore.New(memstore.Config{})
 	if err != nil {
@@ -90,6 +106,9 @@ func (w *app) explanation(ctx context.Context, e *explainOptions, args []string)
 	}
 	defer store.Close()
 	answer, err := explain.Explain(ctx, store, file.Policies, e.q)
+	if err == nil && draft != nil {
+		answer.Draft, err = explain.Explain(ctx, store, draft.Policies, e.q)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("explain: %w", err)
 	}
@@ -98,32 +117,41 @@ func (w *app) explanation(ctx context.Context, e *explainOptions, args []string)
 
 // askAdmin calls the admin interface of a running program.
 func (w *app) askAdmin(ctx context.Context, e *explainOptions) (*explain.Answer, error) {
-	admin, err := adminURL(e.admin, w.getenv)
+	q, err := w.adminRequest("explain", e.admin, e.tokenFile)
 	if err != nil {
 		return nil, err
 	}
-	token, err := readToken("explain", e.tokenFile, "WEIR_ADMIN_TOKEN", w.getenv)
-	if err != nil {
-		return nil, err
-	}
-	data, err := request{
-		command: "explain", to: admin, path: []string{"v1", "explain"}, token: token, maxBytes: 16 << 20, body: e.q,
-		unreachable: "Set another URL with --admin, or name a FILE", notWeir: "admin interface of Weir",
-	}.post(ctx)
+	q.path, q.body, q.unreachable = []string{"v1", "explain"}, e.q, "Set another URL with --admin, or name a FILE"
+	data, err := q.send(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var a explain.Answer
 	if err := json.Unmarshal(data, &a); err != nil || a.Verdict == "" {
-		return nil, fmt.Errorf("explain: %s: the response is not from Weir", admin.Redacted())
+		return nil, fmt.Errorf("explain: %s: the response is not from Weir", q.to.Redacted())
 	}
 	return &a, nil
 }
 
-// adminURL returns the admin interface of the flag, else of WEIR_ADMIN, else
+// adminFlags adds the flags of the admin interface to a command.
+func adminFlags(c *cobra.Command, admin, tokenFile *string) {
+	c.Flags().StringVar(admin, "admin", "", "`URL` of the admin interface; else WEIR_ADMIN, else "+defaultAdmin)
+	c.Flags().StringVar(tokenFile, "token-file", "", "`FILE` with the token of the admin interface; else WEIR_ADMIN_TOKEN_FILE, else the token in WEIR_ADMIN_TOKEN")
+}
+
+// adminRequest returns a request to the admin interface of the flags.
+func (w *app) adminRequest(command, admin, tokenFile string) (request, error) {
+	to, err := adminURL(command, "--admin", admin, w.getenv)
+	if err != nil {
+		return request{}, err
+	}
+	token, err := readToken(command, tokenFile, "WEIR_ADMIN_TOKEN", w.getenv)
+	return request{command: command, to: to, token: token, maxBytes: 16 << 20, unreachable: "Set another URL with --admin", notWeir: "admin interface of Weir"}, err
+}
+
+// adminURL returns the admin interface of value, which where names, else of WEIR_ADMIN, else
 // defaultAdmin.
-func adminURL(flag string, env func(string) string) (*url.URL, error) {
-	where, value := "--admin", flag
+func adminURL(command, where, value string, env func(string) string) (*url.URL, error) {
 	if value == "" {
 		where, value = "WEIR_ADMIN", env("WEIR_ADMIN")
 	}
@@ -132,7 +160,7 @@ func adminURL(flag string, env func(string) string) (*url.URL, error) {
 	}
 	u, err := url.Parse(value)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("explain: %s %q: want http://HOST:PORT or https://HOST:PORT", where, value)
+		return nil, fmt.Errorf("%s: %s %q: want http://HOST:PORT or https://HOST:PORT", command, where, value)
 	}
 	return u, nil
 }
@@ -148,6 +176,10 @@ func (w *app) printExplanation(output string, a *explain.Answer) error {
 	switch {
 	case err != nil:
 		return &exit{exitError, err}
+	case a.Draft != nil:
+		a = a.Draft
+	}
+	switch {
 	case a.Verdict == explain.Denied && (a.Denial == nil || a.Denial.Wait == 0):
 		return &exit{code: exitDenied}
 	case a.Verdict == explain.Undecided, a.Verdict == explain.Overloaded:

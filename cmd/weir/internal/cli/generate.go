@@ -2,14 +2,16 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/floodweir/weir/cmd/weir/internal/generate"
+	"github.com/floodweir/weir/cmd/weir/internal/progress"
 )
 
-func (w *app) generate() *cobra.Command {
-	var check bool
+func generateCommand(w *app) *cobra.Command {
+	var check, asJSON bool
 	c := &cobra.Command{
 		Use:   "generate [PACKAGES]",
 		Short: "Generate Go wrappers for functions with //weir:limit directives",
@@ -21,19 +23,25 @@ func (w *app) generate() *cobra.Command {
 			"Exit codes: 0 done, 1 invalid directives, or with --check a file that would change,\n" +
 			"2 wrong usage.",
 		RunE: func(c *cobra.Command, args []string) error {
+			p := progress.Start(w.stderr, progress.Doing("reading packages"))
 			r, err := generate.Generate(c.Context(), generate.Config{Patterns: args})
+			p.Done()
 			if err != nil {
 				return err
 			}
-			return w.generated(r, check)
+			if asJSON {
+				return w.generatedJSON(r, check)
+			}
+			return w.generated(r, check, p)
 		},
 	}
 	c.Flags().BoolVar(&check, "check", false, "fail if a file would change, without writing")
+	jsonFlag(c, &asJSON)
 	return c
 }
 
 // generated writes the files, or prints the errors of the directives.
-func (w *app) generated(r *generate.Result, check bool) error {
+func (w *app) generated(r *generate.Result, check bool, p *progress.Progress) error {
 	for _, f := range r.Faults {
 		fmt.Fprintln(w.stderr, f) // bare: editors jump to file:line:column
 	}
@@ -54,7 +62,40 @@ func (w *app) generated(r *generate.Result, check bool) error {
 			fmt.Fprintf(w.stdout, "%s: %d limited\n", f.Path, f.Limits)
 		}
 	}
+	did := "checked"
+	if !check {
+		if err := r.Write(); err != nil {
+			return err
+		}
+		did = fmt.Sprintf("changed %d of", len(changes))
+	}
+	limits := 0
+	for _, f := range r.Files {
+		limits += f.Limits
+	}
+	p.Report("%s %s with %s", did, progress.Count(len(r.Files), "file"), progress.Count(limits, "limited function"))
 	if check && len(changes) > 0 {
+		return &exit{code: exitFailed}
+	}
+	return nil
+}
+
+// generatedJSON is like generated, with one JSON document.
+func (w *app) generatedJSON(r *generate.Result, check bool) error {
+	type file struct {
+		Path    string `json:"path"`
+		Limits  int    `json:"limits"` // 0: removed
+		Changed bool   `json:"changed"`
+	}
+	changes, files := r.Changes(), []file{}
+	for _, f := range r.Files {
+		changed := slices.ContainsFunc(changes, func(c generate.File) bool { return c.Path == f.Path })
+		files = append(files, file{f.Path, f.Limits, changed})
+	}
+	if err := w.printJSON(map[string]any{"files": files, "faults": append([]string{}, r.Faults...)}); err != nil {
+		return err
+	}
+	if len(r.Faults) > 0 || check && len(changes) > 0 {
 		return &exit{code: exitFailed}
 	}
 	if check {

@@ -9,7 +9,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/weave"
 )
 
-func (w *app) golang() *cobra.Command {
+func goCommand(w *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "go COMMAND [ARGUMENTS]",
 		Short: "Run the go command with the limits of //weir:limit directives compiled in",

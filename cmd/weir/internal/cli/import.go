@@ -11,12 +11,13 @@ import (
 
 	"github.com/floodweir/weir/cmd/weir/internal/importer"
 	"github.com/floodweir/weir/cmd/weir/internal/nginxconf"
+	"github.com/floodweir/weir/cmd/weir/internal/progress"
 )
 
 // exitListed is the exit code of an import that left something out.
 const exitListed = 3
 
-func (w *app) importer() *cobra.Command {
+func importCommand(w *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import",
 		Short: "Convert the configuration of another program to a policy file",
@@ -29,18 +30,22 @@ func (w *app) importer() *cobra.Command {
 	}
 	var to string
 	var roots []string
+	asJSON := false
 	c.PersistentFlags().StringVarP(&to, "output", "o", "", "write the policy file to `FILE`")
 	add := func(use, short string, args cobra.PositionalArgs, read func(args []string) (*importer.Result, error)) *cobra.Command {
 		sub := &cobra.Command{
 			Use: use, Short: short, Args: usage(args),
 			RunE: func(_ *cobra.Command, args []string) error {
+				p := progress.Start(w.stderr, progress.Doing("converting"))
 				r, err := read(args)
+				p.Done()
 				if err != nil {
 					return broken(w.stderr, err)
 				}
-				return w.imported(r, to)
+				return w.imported(r, to, asJSON, p)
 			},
 		}
+		jsonFlag(sub, &asJSON)
 		c.AddCommand(sub)
 		return sub
 	}
@@ -84,18 +89,27 @@ func broken(stderr io.Writer, err error) error {
 }
 
 // imported writes the policy file and prints what it does not express.
-func (w *app) imported(r *importer.Result, to string) error {
+func (w *app) imported(r *importer.Result, to string, asJSON bool, p *progress.Progress) error {
 	var err error
-	if to == "" {
-		_, err = io.WriteString(w.stdout, r.Text)
-	} else {
+	if to != "" {
 		err = os.WriteFile(to, []byte(r.Text), 0o644)
+	}
+	switch {
+	case err != nil:
+	case asJSON:
+		err = w.printJSON(map[string]any{"text": r.Text, "policies": r.Policies, "listed": append([]importer.Item{}, r.Listed...)})
+	case to == "":
+		_, err = io.WriteString(w.stdout, r.Text)
+	default:
+		p.Report("wrote %s with %s, %s not converted,", to, progress.Count(r.Policies, "policy"), progress.Count(len(r.Listed), "setting"))
 	}
 	if err != nil {
 		return &exit{exitFailed, fmt.Errorf("import: %w", err)}
 	}
 	for _, i := range r.Listed {
-		fmt.Fprintln(w.stderr, i)
+		if !asJSON {
+			fmt.Fprintln(w.stderr, i)
+		}
 	}
 	if len(r.Listed) > 0 {
 		return &exit{code: exitListed}

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"os"
 	"strings"
+
+	"github.com/floodweir/weir/cmd/weir/internal/access"
 )
 
 // A request is a request to a running program.
@@ -18,25 +20,34 @@ type request struct {
 	command     string // for errors: "take"
 	to          *url.URL
 	path        []string
+	query       url.Values
 	token       string // "": none
-	body        any
+	body        any    // nil: GET
 	maxBytes    int64  // maximum size of the response
 	unreachable string // what to do without a server
 	notWeir     string // the expected server
 }
 
-// post sends the request and returns the body of a response with status 200. Any other
+// send sends the request and returns the body of a response with status 200. Any other
 // status is an error with the text of its problem document.
-func (q request) post(ctx context.Context) ([]byte, error) {
-	body, err := json.Marshal(q.body)
+func (q request) send(ctx context.Context) ([]byte, error) {
+	to, method, body := q.to.JoinPath(q.path...), http.MethodGet, []byte(nil)
+	to.RawQuery = q.query.Encode()
+	if q.body != nil {
+		var err error
+		if body, err = json.Marshal(q.body); err != nil {
+			return nil, err
+		}
+		method = http.MethodPost
+	}
+	r, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, q.to.JoinPath(q.path...).String(), bytes.NewReader(body))
-	if err != nil {
-		return nil, err
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
 	}
-	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("User-Agent", access.UserAgent)
 	if q.token != "" {
 		r.Header.Set("Authorization", "Bearer "+q.token)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/floodweir/weir/weirfile"
 )
 
-func (w *app) schema() *cobra.Command {
+func schemaCommand(w *app) *cobra.Command {
 	tests := false
 	c := &cobra.Command{
 		Use:   "schema",

@@ -13,7 +13,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/run"
 )
 
-func (w *app) serve() *cobra.Command {
+func serveCommand(w *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve [FILE]",
 		Short: "Run the gateway and the other interfaces",

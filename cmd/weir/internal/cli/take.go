@@ -31,7 +31,7 @@ type takeOptions struct {
 	output        string
 }
 
-func (w *app) take() *cobra.Command {
+func takeCommand(w *app) *cobra.Command {
 	var t takeOptions
 	c := &cobra.Command{
 		Use:   "take KEY --limit LIMIT",
@@ -53,8 +53,12 @@ func (w *app) take() *cobra.Command {
 	f.StringVar(&t.server, "server", "", "call the server at `URL`")
 	f.StringVar(&t.tokenFile, "token-file", "", "`FILE` with the token of the HTTP API; else WEIR_HTTP_TOKEN_FILE, else the token in WEIR_HTTP_TOKEN")
 	f.StringVarP(&t.output, "output", "o", "text", "`FORMAT` of the output: text or json")
+	asJSON := false
+	jsonFlag(c, &asJSON)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		t.key = args[0]
+		if t.key = args[0]; asJSON {
+			t.output = "json"
+		}
 		answer, err := w.ask(c.Context(), t)
 		if err != nil {
 			return &exit{exitError, err}
@@ -129,7 +133,7 @@ func askServer(ctx context.Context, server *url.URL, token string, t takeOptions
 		command: "take", to: server, path: []string{"v1", verb}, token: token, maxBytes: 1 << 20,
 		body:        map[string]any{"key": t.key, "limits": t.limits, "n": t.n},
 		unreachable: "Set another URL with --server, or a Redis with --store", notWeir: "HTTP API of Weir",
-	}.post(ctx)
+	}.send(ctx)
 }
 
 // printDecision prints the decision and returns its exit code.

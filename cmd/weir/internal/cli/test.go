@@ -20,7 +20,7 @@ import (
 // testFile matches the names of test files in a directory.
 var testFile = regexp.MustCompile(`_test\.ya?ml$`)
 
-func (w *app) test() *cobra.Command {
+func testCommand(w *app) *cobra.Command {
 	var pattern, format string
 	var verbose bool
 	c := &cobra.Command{
@@ -38,7 +38,12 @@ func (w *app) test() *cobra.Command {
 	f.StringVar(&pattern, "run", "", "run only the tests whose name matches `REGEXP`")
 	f.StringVar(&format, "format", "text", "`FORMAT` of the output: text, json or junit")
 	f.BoolVarP(&verbose, "verbose", "v", false, "print the tests that pass too")
+	asJSON := false
+	jsonFlag(c, &asJSON)
 	c.RunE = func(_ *cobra.Command, args []string) error {
+		if asJSON {
+			format = "json"
+		}
 		if !slices.Contains([]string{"text", "json", "junit"}, format) {
 			return &exit{exitUsage, fmt.Errorf("test: --format %q: want text, json or junit", format)}
 		}

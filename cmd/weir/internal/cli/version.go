@@ -8,16 +8,22 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (w *app) version() *cobra.Command {
-	return &cobra.Command{
+func versionCommand(w *app) *cobra.Command {
+	asJSON := false
+	c := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  usage(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
+			if asJSON {
+				return w.printJSON(map[string]string{"version": version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
+			}
 			_, err := fmt.Fprintf(w.stdout, "weir %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}
+	jsonFlag(c, &asJSON)
+	return c
 }
 
 // version returns the version of the module, or the revision that it was built from.

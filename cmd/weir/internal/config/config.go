@@ -18,8 +18,9 @@ import (
 
 // Config is the complete and validated configuration of `weir serve`.
 type Config struct {
-	// File is the name of the policy file; "" for the demo.
+	// File is the name of the policy file; "" for the demo. Text is its content.
 	File string
+	Text string
 
 	// Store is "memory" or the URL of a Redis. It may contain a password: see [Redacted].
 	Store string
@@ -112,7 +113,8 @@ type RESP struct {
 // Admin configures the interface for operators. Listen may be Off.
 type Admin struct {
 	Listen           string
-	TokenFile, Token string // "": none; the content of the file
+	Client           httplimit.ClientAddress
+	TokenFile, Token string // "": none; the content of the file, a token or lines of tokens
 	TLS
 }
 
@@ -155,7 +157,7 @@ func Load(s Source) (*Config, error) {
 
 // Complete is like Load for a file that is already read.
 func Complete(file *weirfile.File, s Source) (*Config, error) {
-	c := &Config{File: s.File, Policies: file.Policies}
+	c := &Config{File: s.File, Text: file.Text, Policies: file.Policies}
 	c.System = file.System
 	c.Gateway.Routes = file.Gateway.Routes
 	c.Gateway.Client = file.Gateway.Client
@@ -163,6 +165,7 @@ func Complete(file *weirfile.File, s Source) (*Config, error) {
 	c.Gateway.RetryJitter = file.Gateway.RetryJitter
 	c.Gateway.KeyBody = file.Gateway.KeyBody
 	c.HTTP.Client = file.HTTP.Client
+	c.Admin.Client = file.Admin.Client
 	c.GRPC.OnStoreError = file.GRPC.OnStoreError
 	c.GRPC.ResponseHeaders = file.GRPC.ResponseHeaders
 	c.GRPC.DynamicMetadata = file.GRPC.DynamicMetadata

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 type Secret struct {
 	Flag, File string // the name of the flag and its value
 	Value      string // of the last read
+	Lines      bool   // the file may have several lines, with spaces
 
 	// Use puts a new value into force.
 	Use func(value string) error
@@ -21,7 +23,11 @@ type Secret struct {
 // Reload reads the file, if there is one, and uses its value if it changed. After an error, which
 // it logs, the old value stays.
 func (s *Secret) Reload(log *slog.Logger) {
-	value, err := secret(s.File)
+	read := secret
+	if s.Lines {
+		read = tokens
+	}
+	value, err := read(s.File)
 	if err == nil && value == s.Value {
 		return
 	}
@@ -36,8 +42,44 @@ func (s *Secret) Reload(log *slog.Logger) {
 	log.Info("credentials reloaded", "setting", s.Flag, "file", s.File)
 }
 
+// maxTokens is the maximum size of a file with a token per user.
+const maxTokens = 64 << 10
+
+// tokens returns the content of a file with one token, or with lines for several users.
+func tokens(name string) (string, error) {
+	const want = "want one token without spaces, or lines of the form ROLE NAME SHA256 (see weir token)"
+	text, err := content(name, maxTokens)
+	if err == nil && name != "" && strings.TrimSpace(text) == "" {
+		return "", errors.New(want)
+	}
+	if err != nil || !strings.ContainsAny(strings.TrimRight(text, "\r\n"), " \t\r\n#") {
+		return secret(name)
+	}
+	for line := range strings.Lines(text) {
+		if n := len(strings.Fields(line)); n != 0 && n != 3 && !strings.HasPrefix(line, "#") {
+			return "", errors.New(want)
+		}
+	}
+	return text, nil
+}
+
+const maxSecret = 4096
+
 // secret returns the content of a file without the line end; "" for no file.
 func secret(name string) (string, error) {
+	text, err := content(name, maxSecret)
+	s := strings.TrimRight(text, "\r\n")
+	switch {
+	case name == "" || err != nil:
+		return "", err
+	case s == "" || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return "", fmt.Errorf("want a file with one line of 1 to %d bytes without spaces", maxSecret)
+	}
+	return s, nil
+}
+
+// content returns the content of a file of at most most bytes; "" for no file.
+func content(name string, most int64) (string, error) {
 	if name == "" {
 		return "", nil
 	}
@@ -46,15 +88,12 @@ func secret(name string) (string, error) {
 		return "", fmt.Errorf("want a readable file: %w", err)
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
-	s := strings.TrimRight(string(text), "\r\n")
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("want a readable file: %w", err)
-	case s == "" || len(text) > maxSecret || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		return "", fmt.Errorf("want a file with one line of 1 to %d bytes without spaces", maxSecret)
+	case int64(len(text)) > most:
+		return "", fmt.Errorf("want a file of 1 to %d bytes", most)
 	}
-	return s, nil
+	return string(text), nil
 }
-
-const maxSecret = 4096

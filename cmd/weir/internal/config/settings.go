@@ -152,10 +152,10 @@ func settings() []Setting {
 			},
 		},
 		{
-			"admin-token-file", "", "`FILE` with the token of --listen-admin; this or --admin-client-ca is required on an address that other machines can reach",
+			"admin-token-file", "", "`FILE` with the token of --listen-admin, or a line of weir token for each user; this or --admin-client-ca is required on an address that other machines can reach",
 			func(c *Config, v string) (err error) {
 				c.Admin.TokenFile = v
-				c.Admin.Token, err = secret(v)
+				c.Admin.Token, err = tokens(v)
 				return err
 			},
 		},

@@ -126,6 +126,9 @@ func (l *Log) Observe(ctx context.Context, interfaceName string, e enforce.Event
 		return
 	}
 	attrs := l.attributes(interfaceName, &e)
+	if n > 1 {
+		attrs = append(attrs, slog.Int("every", n)) // one line of so many
+	}
 	if left := l.suppressed.Swap(0); left > 0 {
 		attrs = append(attrs, slog.Int64("suppressed", left))
 	}

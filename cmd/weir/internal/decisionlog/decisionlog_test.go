@@ -106,6 +106,10 @@ func TestLines(t *testing.T) {
 			want: `{"interface":"gateway","key":"0adf6a405b15b87a","level":"INFO","limit":"10/s burst 10","msg":"decision","outcome":"denied","policy":"api","remaining":0,"retry_after":"never"}`,
 		},
 		{
+			e:    enforce.Event{Policy: p, Key: "k", Outcome: enforce.Admitted, Decision: weir.Decision{OK: true, Limit: limit, Borrowed: true}},
+			want: `{"borrowed":true,"interface":"gateway","key":"0adf6a405b15b87a","level":"INFO","limit":"10/s burst 10","msg":"decision","outcome":"admitted","policy":"api","remaining":0}`,
+		},
+		{
 			e:    enforce.Event{Policy: shadow, Shadow: true, Key: "other", Outcome: enforce.Denied, Decision: weir.Decision{Limit: limit, Delay: time.Second}},
 			want: `{"delay":"1s","interface":"gateway","key":"7fb6623ba11ec865","level":"INFO","limit":"10/s burst 10","msg":"decision","outcome":"denied","policy":"trial","remaining":0,"shadow":true}`,
 		},
@@ -196,7 +200,11 @@ func TestSample(t *testing.T) {
 		for range 10_000 {
 			b.Observe(context.Background(), "http", enforce.Event{Policy: p, Outcome: test.outcome})
 		}
-		if n := len(b.lines(t)); n < test.leastLines || n > test.mostLine {
+		lines := b.lines(t)
+		if n := max(test.every, test.denied); n > 1 && lines[0]["every"] != float64(n) {
+			t.Errorf("one of %d: the line has every %v", n, lines[0]["every"])
+		}
+		if n := len(lines); n < test.leastLines || n > test.mostLine {
 			t.Errorf("one of %d, one of %d denied: %d lines of 10,000 %s, want %d to %d",
 				test.every, test.denied, n, test.outcome, test.leastLines, test.mostLine)
 		}

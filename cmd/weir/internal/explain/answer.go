@@ -28,6 +28,13 @@ type Answer struct {
 
 	// Policies lists all policies in their order. A candidate follows its policy.
 	Policies []Policy `json:"policies"`
+
+	// Unused means that the answer is that of unused keys, because the role read does not see the
+	// state of a key.
+	Unused bool `json:"unused,omitempty"`
+
+	// Draft is the answer under the draft of the question; nil without one.
+	Draft *Answer `json:"draft,omitempty"`
 }
 
 // A Request is a request as policies see it.
@@ -91,6 +98,9 @@ type Policy struct {
 
 	Key  string `json:"key,omitempty"`
 	Cost int64  `json:"cost,omitempty"`
+
+	// Adjustment says who adjusted the key and why; empty if it is not adjusted.
+	Adjustment string `json:"adjustment,omitempty"`
 
 	// Blocks is true if the policy blocks the request, whatever was charged.
 	Blocks bool `json:"blocks,omitempty"`

@@ -77,6 +77,9 @@ func (e *explanation) policy(f policy.Charge, storeErr error) Policy {
 	if f.Missed != "" {
 		return p
 	}
+	if f.Adjustment != nil {
+		p.Adjustment = f.Adjustment.Note
+	}
 	p.Key, p.Cost, p.Enforced, p.Blocks, p.OnStoreError = f.Key, f.Cost, f.Enforced, f.Blocked, string(c.OnStoreError)
 	if p.Blocks {
 		return p

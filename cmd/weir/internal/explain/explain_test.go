@@ -15,8 +15,10 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/access"
 	"github.com/floodweir/weir/cmd/weir/internal/explain"
 	"github.com/floodweir/weir/cmd/weir/internal/problem"
+	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
@@ -160,6 +162,34 @@ func TestText(t *testing.T) {
 	}
 }
 
+// TestBorrowed checks that a tenant sees which tokens would be lent: those beyond its own burst.
+func TestBorrowed(t *testing.T) {
+	store, _ := frozen(t)
+	set := setOf(t, policy.Config{Name: "shared", Key: []policy.KeyPart{{Source: policy.Header, Name: "X-Tenant"}}, Limits: limits("100/s burst 100"),
+		Tenants: []policy.Tenant{{Key: []string{"acme"}, Weight: 1, Burst: 2}, {Key: []string{"*"}, Weight: 9, Burst: 10}}})
+	m, err := httplimit.New(store, set, httplimit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := explain.Question{URL: "/", Headers: map[string]explain.Values{"X-Tenant": {"acme"}}}
+	for i := range 4 {
+		a, err := explain.Explain(t.Context(), store, set, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		a.WriteText(&text)
+		read, _ := json.Marshal(a)
+		want := i >= 2
+		if got := a.Policies[0].Limits[0]; got.Borrowed != want || strings.Contains(text.String(), "(borrowed)") != want || strings.Contains(string(read), `"borrowed":true`) != want {
+			t.Errorf("after %d requests: borrowed %t, want %t\n%s", i, got.Borrowed, want, &text)
+		}
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("X-Tenant", "acme")
+		m.Wrap(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), r)
+	}
+}
+
 // TestWhen checks that a retry is admitted at the time of the explanation and not before.
 func TestWhen(t *testing.T) {
 	store, now := frozen(t)
@@ -267,7 +297,7 @@ func (g gone) DoAll(context.Context, []weir.Request, []weir.Decision) (bool, err
 func TestHandler(t *testing.T) {
 	store, _ := frozen(t)
 	set := every(t)
-	h := explain.New(store, func() *policy.Set { return set })
+	h := explain.New(explain.Config{Store: store, Policies: func() *policy.Set { return set }})
 	post := ask(h, "POST", "/v1/explain", `{"method":"POST","url":"http://shop.example/api/x?a=b","headers":{"X-Plan":"free","X-User":["ann"]},"client_ip":"203.0.113.7"}`)
 	q := url.Values{"method": {"POST"}, "url": {"http://shop.example/api/x?a=b"}, "header": {"X-Plan: free", "X-User:ann"}, "client_ip": {"203.0.113.7"}}
 	get := ask(h, "GET", "/v1/explain?"+q.Encode(), "")
@@ -289,10 +319,57 @@ func TestHandler(t *testing.T) {
 	}
 }
 
+// TestDraft checks that a question with a draft is decided under both sets of policies, and that only
+// the role operate may send one.
+func TestDraft(t *testing.T) {
+	store, _ := frozen(t)
+	set := setOf(t, policy.Config{Name: "login", Key: []policy.KeyPart{{Source: policy.ClientIP}}, Limits: limits("1/m")})
+	h := explain.New(explain.Config{Store: store, Policies: func() *policy.Set { return set }, Draft: func(text string) (*policy.Set, error) {
+		if text != "a draft" {
+			return nil, errors.New("line 1: limits: want COUNT/PERIOD")
+		}
+		return setOf(t, policy.Config{Name: "login", Key: []policy.KeyPart{{Source: policy.ClientIP}}, Limits: limits("5/m")}), nil
+	}})
+	as := func(role access.Role, body string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("POST", "/v1/explain", strings.NewReader(body))
+		h.ServeHTTP(w, r.WithContext(access.WithActor(t.Context(), access.Actor{Name: "mei", Role: role})))
+		return w
+	}
+	w := as(access.Operate, `{"url":"/login","client_ip":"203.0.113.7","draft":"a draft"}`)
+	var a explain.Answer
+	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || w.Code != 200 || a.Draft == nil {
+		t.Fatalf("%d %s, want an answer with a draft", w.Code, w.Body)
+	}
+	if now, then := a.Policies[0].Limits[0].Capacity, a.Draft.Policies[0].Limits[0].Capacity; now != 1 || then != 5 {
+		t.Errorf("capacity %d, with the draft %d, want 1 and 5", now, then)
+	}
+	var text strings.Builder
+	if err := a.WriteText(&text); err != nil || strings.Count(text.String(), "\nwith the draft: admitted\n  login: enforced, key login|11:203.0.113.7, cost 1\n    5/m") != 1 {
+		t.Errorf("text %s, %v", text.String(), err)
+	}
+	large := strings.Repeat("x", explain.MaxBody)
+	for _, test := range []struct {
+		role access.Role
+		body string
+		code int
+		want string
+	}{
+		{access.Read, `{"url":"/","draft":"a draft"}`, 403, "operate"},
+		{access.Read, `{"url":"/","draft":"` + large + `"}`, 413, "body"},
+		{access.Operate, `{"url":"/","draft":"` + large + `"}`, 400, "line 1: limits: want COUNT/PERIOD"},
+		{access.Read, `{"url":"/"}`, 200, `"unused":true`},
+	} {
+		if w := as(test.role, test.body); w.Code != test.code || !strings.Contains(w.Body.String(), test.want) {
+			t.Errorf("%s %.60s = %d %s, want %d with %s", test.role, test.body, w.Code, w.Body, test.code, test.want)
+		}
+	}
+}
+
 func TestBadQuestions(t *testing.T) {
 	store, _ := frozen(t)
 	set := every(t)
-	h := explain.New(store, func() *policy.Set { return set })
+	h := explain.New(explain.Config{Store: store, Policies: func() *policy.Set { return set }})
 	for _, test := range []struct{ method, query, body, field, value, expected string }{
 		{"POST", "", ``, "body", "nothing", "a JSON object"},
 		{"POST", "", `[]`, "body", "[]", "a JSON object"},
@@ -341,7 +418,8 @@ func TestBadQuestions(t *testing.T) {
 
 func ask(h http.Handler, method, target, body string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(method, target, strings.NewReader(body)))
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	h.ServeHTTP(w, r.WithContext(access.WithActor(r.Context(), access.Actor{Name: "mei", Role: access.Operate})))
 	return w
 }
 
@@ -350,7 +428,7 @@ func FuzzQuestion(f *testing.F) {
 	f.Add(`{"host":"a","path":"//x%2f..","headers":{"Cookie":"a=b; c"}}`)
 	store, _ := frozen(f)
 	set := every(f)
-	h := explain.New(store, func() *policy.Set { return set })
+	h := explain.New(explain.Config{Store: store, Policies: func() *policy.Set { return set }})
 	f.Fuzz(func(t *testing.T, body string) {
 		w := ask(h, "POST", "/v1/explain", body)
 		if w.Code != 200 && w.Code != 400 || !json.Valid(w.Body.Bytes()) {
@@ -411,6 +489,60 @@ func TestZone(t *testing.T) {
 		var b strings.Builder
 		if err := a.WriteText(&b); err != nil || !strings.Contains(b.String(), want) {
 			t.Errorf("%s: %v\n%s, want\n%s", path, err, b.String(), want)
+		}
+	}
+}
+
+// TestAdjustment checks that the explanation of a frozen key says who froze it.
+func TestAdjustment(t *testing.T) {
+	store, _ := frozen(t)
+	set, err := every(t).WithAdjustments([]policy.Adjustment{{Policy: "api", Key: []string{"203.0.113.7"}, Block: true, Note: "frozen by mei: ticket 812"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := explain.Explain(t.Context(), store, set, explain.Question{URL: "/api/users", ClientIP: "203.0.113.7"})
+	if err != nil || a.Verdict != explain.Denied || a.Denial.Policy != "api" || a.Policies[0].Adjustment != "frozen by mei: ticket 812" {
+		t.Fatalf("Explain = %+v, %v, want denied by api with the note", a, err)
+	}
+	var text strings.Builder
+	if err := a.WriteText(&text); err != nil || !strings.Contains(text.String(), "    frozen by mei: ticket 812\n    blocks the request\n") {
+		t.Errorf("text %s, %v, want the note before the block", text.String(), err)
+	}
+}
+
+// TestReadSeesNoState checks that the role read cannot find out whether an address was used or
+// adjusted.
+func TestReadSeesNoState(t *testing.T) {
+	store, _ := frozen(t)
+	set := setOf(t, policy.Config{Name: "login", Key: []policy.KeyPart{{Source: policy.ClientIP}}, Limits: limits("1/m")})
+	set, err := set.WithAdjustments([]policy.Adjustment{{Policy: "login", Key: []string{"192.0.2.2"}, Block: true, Note: "frozen by mei: ticket 812"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var q policy.Matches
+	if err := set.MatchKey(&q, "login", []string{"192.0.2.1"}); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := store.DoAll(t.Context(), q.Requests, make([]weir.Decision, len(q.Requests))); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	h := explain.New(explain.Config{Store: store, Policies: func() *policy.Set { return set }})
+	for role, want := range map[access.Role]map[string]explain.Verdict{
+		access.Read:    {"192.0.2.1": explain.Admitted, "192.0.2.2": explain.Admitted, "192.0.2.3": explain.Admitted},
+		access.Operate: {"192.0.2.1": explain.Denied, "192.0.2.2": explain.Denied, "192.0.2.3": explain.Admitted},
+	} {
+		for address, want := range want {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest("GET", "/v1/explain?url=/login&client_ip="+address, nil)
+			h.ServeHTTP(w, r.WithContext(access.WithActor(t.Context(), access.Actor{Name: "mei", Role: role})))
+			var a explain.Answer
+			var text strings.Builder
+			if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || a.Verdict != want || a.Unused != (role == access.Read) || a.WriteText(&text) != nil {
+				t.Errorf("%s of %s = %s, want %s", address, role, w.Body, want)
+			}
+			if strings.Contains(w.Body.String(), "mei") != (role == access.Operate && address == "192.0.2.2") || strings.Contains(text.String(), "unused") != a.Unused {
+				t.Errorf("%s of %s: %s\n%s", address, role, w.Body, &text)
+			}
 		}
 	}
 }

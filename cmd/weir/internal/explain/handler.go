@@ -2,45 +2,84 @@ package explain
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/access"
 	"github.com/floodweir/weir/cmd/weir/internal/problem"
+	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/weirfile/published"
 )
 
-// MaxBody is the maximum size of a question in bytes.
-const MaxBody = 64 << 10
+const (
+	// MaxBody is the maximum size of a question without a draft in bytes, and maxDrafted that of
+	// one with a draft.
+	MaxBody    = 64 << 10
+	maxDrafted = MaxBody + 2*published.MaxSize // with the escapes of JSON
+)
 
-// New returns a handler that explains requests under the policies that current returns.
-// It is safe for concurrent use if store and current are.
-func New(store weir.Store, current func() *policy.Set) http.Handler {
+// A Config configures New. Store and Policies are required.
+type Config struct {
+	// Store decides. It is safe for concurrent use, as are the functions.
+	Store weir.Store
+
+	// Policies returns the policies in force.
+	Policies func() *policy.Set
+
+	// Draft returns the policies of a file as they would be in force next. If it is nil, no drafts
+	// are explained. Only the role operate may send one.
+	Draft func(text string) (*policy.Set, error)
+}
+
+// New returns a handler that explains requests. It is safe for concurrent use. The role read gets the
+// decisions of unused keys: it does not see the state of a key that it names.
+func New(c Config) http.Handler {
+	unused := sync.OnceValues(func() (weir.Store, error) { return memstore.New(memstore.Config{MaxKeys: 1}) }) // a peek writes nothing
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var q Question
 		var err error
+		operates := access.ActorOf(r.Context()).Role.Includes(access.Operate)
 		switch r.Method {
 		case http.MethodGet, http.MethodHead:
 			q, err = fromQuery(r.URL.RawQuery)
 		case http.MethodPost:
 			var data []byte
-			if data, err = problem.ReadBody(w, r, MaxBody); err != nil {
+			most := int64(MaxBody)
+			drafts := c.Draft != nil && operates
+			if drafts {
+				most = maxDrafted
+			}
+			if data, err = problem.ReadBody(w, r, most); err != nil {
 				problem.WriteBodyError(w, err)
 				return
 			}
-			q, err = parse(data)
+			if q, err = parse(data); err == nil && q.Draft != "" && !drafts {
+				problem.Write(w, problem.Problem{Status: http.StatusForbidden, Field: "draft", Detail: "want the role operate for a draft"})
+				return
+			}
 		default:
 			w.Header().Set("Allow", "GET, HEAD, POST")
 			problem.Write(w, problem.Problem{Status: http.StatusMethodNotAllowed, Detail: "want POST with a JSON object, or GET"})
 			return
 		}
 		var a *Answer
-		if err == nil {
-			a, err = Explain(r.Context(), store, current(), q)
+		switch {
+		case err != nil:
+		case operates:
+			a, err = c.explain(r.Context(), q)
+		default:
+			var store weir.Store
+			if store, err = unused(); err == nil {
+				a, err = c.explainUnused(r.Context(), store, q)
+			}
 		}
 		if err != nil {
 			var field *problem.FieldError
@@ -60,7 +99,34 @@ func New(store weir.Store, current func() *policy.Set) http.Handler {
 	})
 }
 
-const fields = `"method", "url" or "host" and "path", "headers", and "client_ip"`
+// explain answers q under the policies in force, and under its draft if it has one.
+func (c *Config) explain(ctx context.Context, q Question) (*Answer, error) {
+	a, err := Explain(ctx, c.Store, c.Policies(), q)
+	if err != nil || q.Draft == "" {
+		return a, err
+	}
+	set, err := c.Draft(q.Draft)
+	if err != nil {
+		return nil, problem.Invalid("draft", "", "a valid policy file: "+problem.Shorten(err.Error()))
+	}
+	a.Draft, err = Explain(ctx, c.Store, set, q)
+	return a, err
+}
+
+// explainUnused answers q as if no key had been used or adjusted.
+func (c *Config) explainUnused(ctx context.Context, store weir.Store, q Question) (*Answer, error) {
+	set, err := c.Policies().WithAdjustments(nil)
+	if err != nil { // impossible: there are none
+		return nil, err
+	}
+	a, err := Explain(ctx, store, set, q)
+	if a != nil {
+		a.Unused = true
+	}
+	return a, err
+}
+
+const fields = `"method", "url" or "host" and "path", "headers", "client_ip", and "draft"`
 
 // parse reads a question in JSON.
 func parse(data []byte) (q Question, err error) {

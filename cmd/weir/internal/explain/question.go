@@ -34,6 +34,9 @@ type Question struct {
 
 	// ClientIP is the client's address; empty for a client without one.
 	ClientIP string `json:"client_ip,omitempty"`
+
+	// Draft is the text of a policy file. The handler of New explains the request under it, too.
+	Draft string `json:"draft,omitempty"`
 }
 
 // Values holds the lines of a header field. In JSON a single line may be a string.

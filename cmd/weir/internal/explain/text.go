@@ -12,13 +12,22 @@ import (
 // WriteText writes a as text for people.
 func (a *Answer) WriteText(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s%s", a.Request.Method, printable(a.Request.Host), printable(a.Request.Path))
+	fmt.Fprintf(&b, "%s %s%s", a.Request.Method, Printable(a.Request.Host), Printable(a.Request.Path))
 	if a.Request.ClientIP != "" {
 		fmt.Fprintf(&b, " from %s", a.Request.ClientIP)
 	}
 	b.WriteString(": " + a.verdict() + "\n")
+	if a.Unused {
+		b.WriteString("  as if unused: the role read does not see the state of a key\n")
+	}
 	for _, p := range a.Policies {
 		p.write(&b)
+	}
+	if d := a.Draft; d != nil {
+		b.WriteString("with the draft: " + d.verdict() + "\n")
+		for _, p := range d.Policies {
+			p.write(&b)
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -61,13 +70,16 @@ func (p *Policy) write(b *strings.Builder) {
 		fmt.Fprintf(b, "  %s: %s\n", p.Name, why)
 		return
 	}
-	fmt.Fprintf(b, "  %s: %s, key %s, cost %d", p.Name, p.how(), printable(p.Key), p.Cost)
+	fmt.Fprintf(b, "  %s: %s, key %s, cost %d", p.Name, p.how(), Printable(p.Key), p.Cost)
 	if p.Count != "" {
 		fmt.Fprintf(b, ", counts %s", p.Count)
 	}
 	b.WriteByte('\n')
 	if p.Problem != "" {
-		fmt.Fprintf(b, "    %s\n", printable(p.Problem))
+		fmt.Fprintf(b, "    %s\n", Printable(p.Problem))
+	}
+	if p.Adjustment != "" {
+		fmt.Fprintf(b, "    %s\n", Printable(p.Adjustment))
 	}
 	if p.Blocks {
 		b.WriteString("    blocks the request\n")
@@ -135,8 +147,8 @@ func (s Seconds) String() string {
 	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + " s"
 }
 
-// printable makes a client's text safe for a terminal.
-func printable(s string) string {
+// Printable makes a client's text safe for a terminal.
+func Printable(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(s)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/problem"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 )
@@ -41,6 +42,10 @@ type Config struct {
 	// Ready returns the checks of /readyz; no checks if nil.
 	Ready func(context.Context) []Check
 
+	// Observe, if not nil, is called for each decision of take, take_up_to and reserve. A batch has
+	// an event for each request that names a policy, and one without a Policy for all others.
+	Observe func(enforce.Event)
+
 	// Log receives errors of the store, at most one per second; nothing is logged if nil.
 	Log *slog.Logger
 }
@@ -49,8 +54,10 @@ type Config struct {
 type API struct {
 	store      weir.Store
 	policies   map[string]*keyedPolicy
+	adjusted   atomic.Pointer[policy.Set] // has the adjustments of all policies; nil: none
 	ready      func(context.Context) []Check
 	fields     httplimit.Fields
+	observe    func(enforce.Event)
 	log        *slog.Logger
 	lastLogged atomic.Int64 // Unix time of the last store error in the log, in s
 	mux        *http.ServeMux
@@ -63,7 +70,7 @@ func New(c Config) (*API, error) {
 	if c.Store == nil {
 		return nil, errors.New("httpapi: store: want a store, got nil")
 	}
-	a := &API{store: c.Store, policies: map[string]*keyedPolicy{}, ready: c.Ready, fields: c.Fields, log: c.Log, auth: c.Auth != nil}
+	a := &API{store: c.Store, policies: map[string]*keyedPolicy{}, ready: c.Ready, fields: c.Fields, observe: c.Observe, log: c.Log, auth: c.Auth != nil}
 	if a.ready == nil {
 		a.ready = noChecks
 	}
@@ -71,6 +78,7 @@ func New(c Config) (*API, error) {
 		a.log = slog.New(slog.DiscardHandler)
 	}
 	if c.Policies != nil {
+		a.adjusted.Store(c.Policies)
 		for _, p := range c.Policies.Policies() {
 			n, err := newKeyedPolicy(p)
 			if err != nil {
@@ -86,6 +94,9 @@ func New(c Config) (*API, error) {
 	a.mux, err = a.newMux(c)
 	return a, err
 }
+
+// Adjust applies the adjustments of set to the requests that begin from now on.
+func (a *API) Adjust(set *policy.Set) { a.adjusted.Store(set) }
 
 // ServeHTTP implements [http.Handler].
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -88,7 +88,7 @@ func (a *API) requests(q *apiRequest) ([]weir.Request, error) {
 			return nil, invalid("policy", []byte(strconv.Quote(q.policy)), "the name of a configured policy")
 		}
 		var err error
-		if rs, q.fixed, err = p.requests(q.key); err != nil {
+		if rs, q.state, q.fixed, err = p.requests(q.key, a.adjusted.Load()); err != nil {
 			return nil, err
 		}
 		if !q.hasN {
@@ -121,7 +121,7 @@ func (a *API) decide(w http.ResponseWriter, r *http.Request, in batch) {
 		return
 	}
 	ds := make([]weir.Decision, len(in.rs))
-	replayed := false
+	replayed, begin := false, time.Now()
 	switch {
 	case in.unreserved():
 		err = weir.ErrNoReservation
@@ -132,6 +132,9 @@ func (a *API) decide(w http.ResponseWriter, r *http.Request, in batch) {
 		ds[0], err = a.store.Do(r.Context(), in.rs[0])
 	default:
 		_, err = a.store.DoAll(r.Context(), in.rs, ds)
+	}
+	if !replayed {
+		a.event(r, in, ds, err, time.Since(begin))
 	}
 	if err != nil {
 		a.writeError(w, r, in, err)

@@ -33,7 +33,10 @@ func described(t *testing.T) (*httpapi.API, openAPIDocument) {
 	}
 	a := api(t, httpapi.Config{
 		Store: store, Policies: set, Auth: http.NotFoundHandler(),
-		Extra: map[string]http.Handler{"POST /json": http.NotFoundHandler(), "GET /healthcheck": http.NotFoundHandler()},
+		Extra: map[string]http.Handler{
+			"GET /v1/published": http.NotFoundHandler(), "GET /v1/published/adjustments": http.NotFoundHandler(), "POST /v1/programs": http.NotFoundHandler(),
+			"POST /json": http.NotFoundHandler(), "GET /healthcheck": http.NotFoundHandler(),
+		},
 	})
 	w := ask(a, "GET", "/openapi.json", "")
 	var d openAPIDocument
@@ -73,10 +76,11 @@ func TestOpenAPIRoutes(t *testing.T) {
 	}
 	for _, r := range known {
 		method, path, _ := strings.Cut(r, " ")
-		if w := ask(a, method, path, ""); path != "/v1/auth" && w.Code == 404 {
+		extra := path == "/v1/auth" || strings.HasPrefix(path, "/v1/published") || path == "/v1/programs" // which this test does not serve
+		if w := ask(a, method, path, ""); !extra && w.Code == 404 {
 			t.Errorf("%s = 404: it is not served", r)
 		}
-		if w := ask(a, "PATCH", path, ""); path != "/v1/auth" && (w.Code != 405 || !strings.HasPrefix(w.Header().Get("Allow"), method)) {
+		if w := ask(a, "PATCH", path, ""); !extra && (w.Code != 405 || !strings.HasPrefix(w.Header().Get("Allow"), method)) {
 			t.Errorf("PATCH %s = %d with Allow: %s, want 405 with %s", path, w.Code, w.Header().Get("Allow"), method)
 		}
 	}
@@ -99,7 +103,8 @@ func TestOpenAPIExamples(t *testing.T) {
 		if content == nil {
 			continue
 		}
-		examples, responses := content["examples"].(map[string]any), d.at("paths", path, "post", "responses").(map[string]any)
+		examples, _ := content["examples"].(map[string]any) // none of what this test does not serve
+		responses := d.at("paths", path, "post", "responses").(map[string]any)
 		for _, name := range inOrder(string(text), path, examples) {
 			asked++
 			value := examples[name].(map[string]any)["value"]
@@ -139,8 +144,7 @@ func inOrder(text, path string, examples map[string]any) []string {
 	return slices.SortedFunc(maps.Keys(examples), func(a, b string) int { return at(a) - at(b) })
 }
 
-// TestOpenAPIProblems checks that every answer but 200 is described as a problem, but for
-// /readyz.
+// TestOpenAPIProblems checks that every answer from 400 is described as a problem, but for /readyz.
 func TestOpenAPIProblems(t *testing.T) {
 	_, d := described(t)
 	schema := map[string]any{"$ref": "#/components/schemas/Problem"}
@@ -148,7 +152,7 @@ func TestOpenAPIProblems(t *testing.T) {
 	for path, item := range d.at("paths").(map[string]any) {
 		for method := range item.(map[string]any) {
 			for status, r := range d.at("paths", path, method, "responses").(map[string]any) {
-				if status == "200" || path == "/readyz" {
+				if status < "400" || path == "/readyz" {
 					continue
 				}
 				n++

@@ -16,17 +16,18 @@ import (
 // A keyedPolicy builds the requests of a policy from the parts of its key. The keys are
 // those that the gateway builds from a request.
 type keyedPolicy struct {
-	name  string
-	parts []policy.KeyPart // those that the client sends: all except constants
-	cost  int64
-	set   *policy.Set
+	name   string
+	policy *policy.Policy   // in force, for events
+	parts  []policy.KeyPart // those that the client sends: all except constants
+	cost   int64
+	set    *policy.Set
 }
 
 // newKeyedPolicy returns a policy that depends only on its key. A client that names the
 // policy has matched it, sets the cost, and gets a decision in every mode.
 func newKeyedPolicy(p *policy.Policy) (*keyedPolicy, error) {
 	c := p.Config()
-	n := &keyedPolicy{name: c.Name, cost: c.Cost}
+	n := &keyedPolicy{name: c.Name, policy: p, cost: c.Cost}
 	match := policy.Match{}
 	key := make([]policy.KeyPart, len(c.Key))
 	for i, part := range c.Key {
@@ -56,29 +57,30 @@ func newKeyedPolicy(p *policy.Policy) (*keyedPolicy, error) {
 	return n, err
 }
 
-// requests returns the requests to the store for a key with the given parts, or the decision
-// of a policy that has no limits for it.
-func (n *keyedPolicy) requests(key []string) ([]weir.Request, fixed, error) {
+// requests returns the requests to the store for a key with the given parts, and the key of their
+// states. If the policy has no limits for it, it returns the decision. Adjusted has the adjustments.
+func (n *keyedPolicy) requests(key []string, adjusted *policy.Set) ([]weir.Request, string, fixed, error) {
 	if len(key) != len(n.parts) && !(len(n.parts) == 0 && len(key) == 1) {
-		return nil, "", invalid("key", []byte(countParts(len(key))), fmt.Sprintf("%s, as policy %s has", countParts(len(n.parts)), n.name))
+		return nil, "", "", invalid("key", []byte(countParts(len(key))), fmt.Sprintf("%s, as policy %s has", countParts(len(n.parts)), n.name))
 	}
 	a := keyAttributes{n.parts, key}
 	for i, p := range n.parts {
 		if p.Source == policy.ClientIP && !a.ClientIP().IsValid() {
-			return nil, "", invalid(fmt.Sprintf("key[%d]", i), []byte(key[i]), "an IP address")
+			return nil, "", "", invalid(fmt.Sprintf("key[%d]", i), []byte(key[i]), "an IP address")
 		}
 	}
 	var q policy.Matches
-	n.set.Match(&q, a)
+	set := n.set.AdjustedAs(adjusted)
+	set.Match(&q, a)
 	switch {
 	case len(q.Requests) > 0:
-		return q.Requests, "", nil
+		return q.Requests, q.Charges[0].Key, "", nil
 	case len(q.Charges) > 0: // without a request to the store
-		return nil, blocked, nil
-	case n.set.Explain(&q, a)[0].Missed == "unlimited":
-		return nil, unlimited, nil
+		return nil, q.Charges[0].Key, blocked, nil
+	case set.Explain(&q, a)[0].Missed == "unlimited":
+		return nil, "", unlimited, nil
 	}
-	return nil, "", invalid("key", fmt.Appendf(nil, "%q", key), "a key that policy "+n.name+" matches")
+	return nil, "", "", invalid("key", fmt.Appendf(nil, "%q", key), "a key that policy "+n.name+" matches")
 }
 
 func countParts(n int) string {

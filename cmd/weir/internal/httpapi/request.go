@@ -19,7 +19,8 @@ type apiRequest struct {
 	parts  bool     // key was an array
 	limits []weir.Limit
 	policy string
-	fixed  fixed // the policy's decision without a limit; "" if it has limits
+	state  string // the key of its states under the policy
+	fixed  fixed  // the policy's decision without a limit; "" if it has limits
 	n      int64
 	hasN   bool
 	id     string        // of a reservation

@@ -18,10 +18,10 @@ type Result struct {
 
 // An Item is a part of the input that could not be expressed.
 type Item struct {
-	File string
-	Line int    // from 1; 0 if it is not known
-	What string // the text of the input
-	Why  string // the reason
+	File string `json:"file"`
+	Line int    `json:"line,omitempty"` // from 1; 0 if it is not known
+	What string `json:"what"`           // the text of the input
+	Why  string `json:"why"`            // the reason
 }
 
 // String returns "file:line: what: why".

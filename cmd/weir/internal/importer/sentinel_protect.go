@@ -63,10 +63,11 @@ func breaker(r *rule) (fields, notes []string, why string) {
 	switch grade := r.number("grade", 0); grade {
 	case 0:
 		ratio = r.rational("slowRatioThreshold", big.NewRat(1, 1))
-		if !count.IsInt() || count.Num().BitLen() > 31 {
-			return nil, nil, "want a count of whole milliseconds"
+		if count.Num().BitLen() > 62 || floor(count) >= 1<<31 {
+			return nil, nil, "want a count of milliseconds"
 		}
-		rate, slow = "slow_rate", fmt.Sprintf("%dms", count.Num().Int64()+1)
+		// Sentinel rounds the count. A call is slow if it takes more milliseconds.
+		rate, slow = "slow_rate", fmt.Sprintf("%dms", floor(new(big.Rat).Add(count, big.NewRat(1, 2)))+1)
 	case 1:
 	case 2:
 		// Sentinel opens above the count, sentinel-golang at it.

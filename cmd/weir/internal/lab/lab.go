@@ -2,6 +2,7 @@ package lab
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,6 +21,13 @@ type Config struct {
 
 	// Load reads a policy file, with all checks of `weir check`.
 	Load func(path string) (*weirfile.File, error)
+
+	// Running returns the policies of a running program, from the admin interface at a URL.
+	// Without a URL or a file with its token it uses the defaults.
+	Running func(ctx context.Context, admin, tokenFile string) (*weirfile.File, error)
+
+	// Published returns a version of the policies in a Redis, or the current one for 0.
+	Published func(ctx context.Context, store string, version int64) (*weirfile.File, error)
 }
 
 // Commands returns the commands. Their errors are wrong usage, an unreadable file or invalid

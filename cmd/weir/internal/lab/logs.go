@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/floodweir/weir/cmd/weir/internal/accesslog"
+	"github.com/floodweir/weir/cmd/weir/internal/progress"
 )
 
 // logOptions are the flags of commands that read logs.
@@ -30,6 +31,7 @@ func (o *logOptions) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.format.Format, "format", "", "`FORMAT` of the log: "+strings.Join(accesslog.Formats, ", ")+"; default by its first lines")
 	f.StringVar(&o.format.Layout, "log-format", "", "the log_format of nginx, LogFormat of Apache or `FORMAT` of Envoy that wrote the log")
+	f.BoolVar(&o.format.Sampled, "sampled", false, "read a log that says that it misses requests: denials are then too few")
 	f.StringArrayVar(&o.skip, "skip", nil, "leave out a `METHOD`, such as HEAD, or paths, such as /healthz or '/static/*'; may be repeated")
 	f.StringVar(&o.good, "good", "", "`FILE` with addresses or prefixes of clients that should not be denied, one per line")
 }
@@ -135,34 +137,12 @@ func (o *logOptions) goodClients() (func(netip.Addr) bool, error) {
 	}, lines.Err()
 }
 
-// progress prints the number of lines read on a terminal, until the result is called.
-func (c *Config) progress(lines *atomic.Int64) (stop func()) {
-	f, ok := c.Stderr.(*os.File)
-	if !ok {
-		return func() {}
-	}
-	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return func() {}
-	}
-	begin, tick, ended, done := time.Now(), time.NewTicker(500*time.Millisecond), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-tick.C:
-				n := lines.Load()
-				fmt.Fprintf(f, "\r%d lines, %.0f/s ", n, float64(n)/time.Since(begin).Seconds())
-			case <-ended:
-				fmt.Fprint(f, "\r\033[K")
-				return
-			}
-		}
-	}()
-	return func() {
-		tick.Stop()
-		close(ended)
-		<-done
-	}
+// progress shows the number of lines read.
+func (c *Config) progress(lines *atomic.Int64) *progress.Progress {
+	return progress.Start(c.Stderr, func(d time.Duration) string {
+		n := lines.Load()
+		return fmt.Sprintf("%d lines, %.0f/s", n, float64(n)/d.Seconds())
+	})
 }
 
 var errNoLog = errors.New("LOG: got none, want a log file or - for standard input")

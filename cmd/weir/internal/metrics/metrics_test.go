@@ -173,6 +173,7 @@ func TestReloaded(t *testing.T) {
 	m.Reloaded("7", newSet(t, a, b), nil)
 	for _, p := range []*policy.Policy{a, b} {
 		m.Observe("http", enforce.Event{Policy: p, Outcome: enforce.Denied})
+		m.Observe("http", enforce.Event{Policy: p, Outcome: enforce.Unpriced})
 	}
 	m.Reloaded("", nil, errors.New("line 3: no such field"))
 	got := scrape(t, m)
@@ -399,6 +400,7 @@ func TestPage(t *testing.T) {
 	if got := families["weir_borrowed_total"].GetMetric()[0].GetCounter().GetValue(); got != 1 {
 		t.Errorf("weir_borrowed_total %v, want 1", got)
 	}
+	testDashboard(t, families)
 	for name, f := range families {
 		if !strings.HasPrefix(name, "weir_") {
 			continue

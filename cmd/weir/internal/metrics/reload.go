@@ -30,7 +30,7 @@ func (m *Metrics) Reloaded(version string, set *policy.Set, err error) {
 	})
 	for _, name := range removed {
 		l := prometheus.Labels{"policy": name}
-		for _, v := range []*prometheus.CounterVec{m.decisions, m.shadow, m.degraded, m.expressions, m.unsettled, m.exhausted, m.borrowed} {
+		for _, v := range []*prometheus.CounterVec{m.decisions, m.shadow, m.degraded, m.expressions, m.unsettled, m.unpriced, m.exhausted, m.borrowed} {
 			v.DeletePartialMatch(l)
 		}
 	}

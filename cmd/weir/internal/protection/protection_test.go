@@ -1,10 +1,15 @@
 package protection_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/floodweir/weir/cmd/weir/internal/protection"
 	"github.com/floodweir/weir/weirfile"
@@ -42,6 +47,79 @@ func build(t *testing.T, text string, previous *protection.Set, refused *[]strin
 	return s
 }
 
+// TestGallery checks what the protections of the gallery reject, in virtual time.
+func TestGallery(t *testing.T) {
+	text, err := os.ReadFile("../../../../docs/gallery/37-slow-upstream.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var refused []string
+		s := build(t, string(text), nil, &refused)
+		batch := httptest.NewRequest("GET", "/", nil)
+		batch.Header.Set("X-Class", "batch")
+		// during sends a request for each status that the upstream returns after a time, and then others.
+		during := func(takes time.Duration, statuses []int, others ...*http.Request) (got []string) {
+			t.Helper()
+			for _, status := range statuses {
+				go serve(s, 0, httptest.NewRequest("GET", "/", nil), func(w http.ResponseWriter) {
+					time.Sleep(takes)
+					w.WriteHeader(status)
+				})
+			}
+			synctest.Wait()
+			for _, r := range others {
+				_, body := serve(s, 0, r, func(http.ResponseWriter) {})
+				_, name, _ := strings.Cut(body, `"protection":"`)
+				got = append(got, strings.TrimSuffix(name, "\"}\n"))
+			}
+			time.Sleep(takes)
+			synctest.Wait()
+			return got
+		}
+		of := func(n, status int) []int { return slices.Repeat([]int{status}, n) }
+		other := httptest.NewRequest("GET", "/", nil)
+		for _, tc := range []struct {
+			name     string
+			takes    time.Duration
+			statuses []int
+			others   []*http.Request
+			want     string
+		}{
+			{"a usual load", 100 * time.Millisecond, of(50, 200), []*http.Request{other, batch}, "[ ]"},
+			{"more than a fifth in flight", 100 * time.Millisecond, of(60, 200), []*http.Request{other, batch}, "[ inflight]"},
+			{"all slots in use", 100 * time.Millisecond, of(100, 200), []*http.Request{other}, "[bulkhead]"},
+		} {
+			if got := fmt.Sprint(during(tc.takes, tc.statuses, tc.others...)); got != tc.want {
+				t.Errorf("%s: refused by %s, want %s", tc.name, got, tc.want)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		after := func(want string) {
+			t.Helper()
+			if got := fmt.Sprint(during(0, nil, other)); got != want {
+				t.Errorf("%v: refused by %s, want %s", time.Now(), got, want)
+			}
+		}
+		during(0, of(9, 200))
+		during(time.Second, of(11, 200)) // 55 % are slow
+		after("[]")
+		time.Sleep(10 * time.Second)
+		during(time.Second, of(20, 200))
+		after("[breaker]")
+		time.Sleep(10 * time.Second)
+		for range 3 {
+			after("[]") // a trial
+		}
+		during(0, of(20, 500))
+		after("[breaker]")
+		time.Sleep(10 * time.Second)
+		for range 3 {
+			after("[]")
+		}
+	})
+}
+
 func serve(s *protection.Set, route int, r *http.Request, inside func(w http.ResponseWriter)) (status int, body string) {
 	w := httptest.NewRecorder()
 	s.Route(route)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { inside(w) })).ServeHTTP(w, r)
@@ -74,6 +152,27 @@ func TestReload(t *testing.T) {
 	}
 	if build(t, "gateway: { routes: [{ upstream: \"http://a\" }] }", nil, &refused).Route(0) != nil {
 		t.Error("a route without protections has a middleware")
+	}
+}
+
+// TestStates checks the list of the protections, and the time for which a breaker is still open.
+func TestStates(t *testing.T) {
+	var refused []string
+	s := build(t, file, nil, &refused)
+	states := func() string {
+		w := httptest.NewRecorder()
+		protection.States(func() *protection.Set { return s }).ServeHTTP(w, httptest.NewRequest("GET", "/v1/upstreams", nil))
+		return strings.TrimSpace(w.Body.String())
+	}
+	if got := states(); !strings.HasPrefix(got, `{"upstreams":[{"upstream":"http://a","route":"/","protections":[{"name":"breaker","state":"closed","open_ms":0}]}`) {
+		t.Errorf("%s, want a closed breaker", got)
+	}
+	serve(s, 0, httptest.NewRequest("GET", "/", nil), func(w http.ResponseWriter) { w.WriteHeader(500) })
+	if got := states(); !strings.Contains(got, `"state":"open","open_ms":`) || strings.Contains(got, `"open_ms":0`) {
+		t.Errorf("%s, want an open breaker with its time", got)
+	}
+	if s = nil; states() != `{"upstreams":[]}` {
+		t.Errorf("%s without routes, want none", states())
 	}
 }
 

@@ -395,7 +395,7 @@ func TestShutdownOfFlood(t *testing.T) {
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Errorf("Shutdown = %v", err)
 	}
-	if took := time.Since(begun); took > 5*time.Second {
+	if took := time.Since(begun); took > 20*time.Second {
 		t.Errorf("Shutdown took %v", took)
 	}
 }

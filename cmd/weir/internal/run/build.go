@@ -10,6 +10,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/forwardauth"
 	"github.com/floodweir/weir/cmd/weir/internal/gateway"
 	"github.com/floodweir/weir/cmd/weir/internal/httpapi"
+	"github.com/floodweir/weir/cmd/weir/internal/programs"
 	"github.com/floodweir/weir/cmd/weir/internal/protection"
 	"github.com/floodweir/weir/cmd/weir/internal/ratelimit"
 	"github.com/floodweir/weir/enforce"
@@ -33,11 +34,12 @@ func (r *reloader) assemble(c *config.Config, limits *ratelimit.Config, v *versi
 		g.source = c.File
 	}
 	if v != nil {
-		g.policies, g.source = v.policies, fmt.Sprintf("version %d in the store", v.number)
+		g.policies, g.source = v.policies, fmt.Sprintf("version %d in %s", v.number, v.scope)
 	}
 	if old := r.current.Load(); old != nil {
 		g.policies = g.policies.WithPrevious(old.policies)
 	}
+	g.policies = r.adjusted(g.policies)
 	var err error
 	if g.api, err = r.newAPI(g); err != nil {
 		return nil, err
@@ -71,12 +73,14 @@ func (r *reloader) newAPI(g *generation) (*httpapi.API, error) {
 		return nil, err
 	}
 	c := httpapi.Config{
-		Store: r.observers.metrics.Interface("http", r.stores.main), Policies: g.policies, Fields: g.config.Gateway.Fields,
+		Store: r.observers.metrics.Interface("http", r.stores.main), Observe: r.observers.api(), Policies: g.policies, Fields: g.config.Gateway.Fields,
 		Ready: r.ready.checks, Log: r.log.With("interface", "http"), Auth: auth, Extra: map[string]http.Handler{},
 	}
 	if old := r.current.Load(); old != nil {
 		c.Previous = old.api
 	}
+	c.Extra["GET /v1/published"], c.Extra["GET /v1/published/adjustments"] = r.texts, r.adjusting
+	c.Extra["POST /v1/programs"] = programs.Reports(r.stores.conn, r.log.With("interface", "http"))
 	if r.rls != nil {
 		c.Extra["/json"] = r.rls.JSON()
 		c.Extra["GET /healthcheck"] = http.HandlerFunc(r.ready.healthcheck)

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
-	"github.com/floodweir/weir/cmd/weir/internal/published"
+	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/policy"
-	"github.com/floodweir/weir/redisstore"
 	"github.com/floodweir/weir/weirfile"
+	"github.com/floodweir/weir/weirfile/published"
 )
 
 // publishedTimeout bounds the wait for the published policies at the start.
@@ -19,7 +20,15 @@ const publishedTimeout = time.Second
 type version struct {
 	number   int64
 	policies *policy.Set
+	text     string // for programs
+	scope    string // where it is in force: inStore or inProcess
 }
+
+// Scopes of a version.
+const (
+	inStore   = "the store"
+	inProcess = "this process"
+)
 
 // parse reads the policies of a published version.
 func parse(v published.Version) (*version, error) {
@@ -27,7 +36,31 @@ func parse(v published.Version) (*version, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &version{v.Number, f.Policies}, nil
+	return &version{v.Number, f.Policies, withoutPassword(f, v.Text), inStore}, nil
+}
+
+// withoutPassword returns the text of f, whose store becomes "memory" if its URL has a password:
+// programs that follow the policies over HTTP have no use for it. It returns "" if the URL is
+// not plain text.
+func withoutPassword(f *weirfile.File, text string) string {
+	if config.Redacted(f.Store) == f.Store {
+		return text
+	}
+	text = strings.ReplaceAll(text, f.Store, "memory")
+	if again, err := weirfile.Parse(f.Name, []byte(text)); err != nil || again.Store != "memory" {
+		return ""
+	}
+	return text
+}
+
+// use makes v the version in force.
+func (r *reloader) use(v *version) {
+	r.published.Store(v)
+	if v.text == "" {
+		r.log.Warn("published policies not served to programs over HTTP: store has a password in an escaped form", "version", v.number)
+		return
+	}
+	r.texts.Set(v.number, v.text)
 }
 
 // loadPublished reads the policies that were published before the start. If the store
@@ -39,41 +72,19 @@ func (r *reloader) loadPublished(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, publishedTimeout)
 	defer cancel()
-	v, err := newest(ctx, conn)
+	var v *version
+	_, err := published.Newest(ctx, conn, func(p published.Version) (err error) {
+		v, err = parse(p)
+		return err
+	})
 	switch {
 	case errors.Is(err, published.ErrNone):
 		r.log.Info("no policies published yet: using those of the file")
 	case err != nil:
 		r.log.Error("published policies unavailable: using those of the file", "error", err)
 	default:
-		r.published.Store(v)
+		r.use(v)
 	}
-}
-
-// newest returns the last version that this program can read. A newer program may have
-// published a version that this one cannot read; the one before it is then in force, as it
-// was until the restart.
-func newest(ctx context.Context, conn redisstore.Conn) (*version, error) {
-	n, err := published.Current(ctx, conn)
-	if err != nil {
-		return nil, err
-	}
-	err = published.ErrNone
-	for ; n > 0; n-- {
-		v, e := published.Get(ctx, conn, n)
-		switch {
-		case errors.Is(e, published.ErrNone):
-			return nil, err
-		case e != nil:
-			return nil, e
-		}
-		read, e := parse(v)
-		if e == nil {
-			return read, nil
-		}
-		err = e
-	}
-	return nil, err
 }
 
 // follow puts every published version into force until ctx ends.
@@ -82,7 +93,7 @@ func (r *reloader) follow(ctx context.Context) {
 	if v := r.published.Load(); v != nil {
 		from = v.number
 	}
-	f := published.Follower{
+	f := published.Poller{
 		Conn:  r.stores.conn,
 		Adopt: r.adopt,
 		Observe: func(err error) {
@@ -107,10 +118,27 @@ func (r *reloader) adopt(v published.Version) {
 		r.replace(fromStore, cause, nil, err)
 		return
 	}
+	_ = r.put(read, cause) // reported by replace
+}
+
+// apply puts a version of this process into force.
+func (r *reloader) apply(v *version, cause string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.put(v, cause)
+}
+
+// put puts a version into force, or reports why not. It requires mu.
+func (r *reloader) put(v *version, cause string) error {
 	old := r.current.Load()
-	g, err := r.assemble(old.config, old.limits, read)
+	g, err := r.assemble(old.config, old.limits, v)
 	if err == nil {
-		r.published.Store(read)
+		if v.scope == inProcess {
+			r.published.Store(v)
+		} else {
+			r.use(v)
+		}
 	}
 	r.replace(fromStore, cause, g, err)
+	return err
 }

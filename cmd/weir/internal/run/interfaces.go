@@ -12,9 +12,12 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/admin"
 	"github.com/floodweir/weir/cmd/weir/internal/certificate"
 	"github.com/floodweir/weir/cmd/weir/internal/config"
+	"github.com/floodweir/weir/cmd/weir/internal/console"
 	"github.com/floodweir/weir/cmd/weir/internal/demo"
 	"github.com/floodweir/weir/cmd/weir/internal/explain"
 	"github.com/floodweir/weir/cmd/weir/internal/problem"
+	"github.com/floodweir/weir/cmd/weir/internal/programs"
+	"github.com/floodweir/weir/cmd/weir/internal/protection"
 	"github.com/floodweir/weir/cmd/weir/internal/respd"
 	"github.com/floodweir/weir/cmd/weir/internal/rls"
 	"github.com/floodweir/weir/policy"
@@ -41,9 +44,13 @@ func (p *Program) startInterfaces() error {
 			g.Close()
 		}
 	})
+	if err := p.newLive(); err != nil {
+		return err
+	}
 	if err := p.startAdmin(); err != nil {
 		return err
 	}
+	p.runLive() // stops before the admin interface, whose streams then end
 	p.onStop(p.drain)
 	for _, start := range []func() error{p.startGRPC, p.startRESP, p.startAPI, p.startGateway} {
 		if err := start(); err != nil {
@@ -102,6 +109,28 @@ func (p *Program) startUpstream() error {
 	return nil
 }
 
+// adminRoutes returns the routes of the admin interface.
+func (p *Program) adminRoutes() []admin.Route {
+	api := http.HandlerFunc(p.serveAPI) // has /healthz and /readyz
+	return slices.Concat([]admin.Route{
+		{Pattern: "GET " + console.Path, Summary: "the console, for browsers; no token needed, but for its data", Role: access.Public, Handler: console.New()},
+		{Pattern: "GET /metrics", Summary: "metrics for Prometheus", Role: access.Read, Handler: p.observers.metrics.Handler()},
+		{Pattern: "GET /v1/policies", Summary: "the policies in force", Role: access.Read, Handler: http.HandlerFunc(p.listPolicies)},
+		{Pattern: "GET /v1/functions", Summary: "the functions that Go programs limit, as published in the store", Role: access.Read,
+			Handler: programs.Functions(p.stores.conn, p.log)},
+		{Pattern: "GET /v1/upstreams", Summary: "the protections of the gateway's upstreams on this node", Role: access.Read,
+			Handler: protection.States(func() *protection.Set { return p.ready.current().protections })},
+		{Pattern: "/v1/explain", Summary: "the decision that a request would get, and why", Role: access.Read,
+			Handler: explain.New(explain.Config{Store: p.stores.main, Policies: func() *policy.Set { return p.ready.current().policies }, Draft: p.reloader.draft})},
+		{Pattern: "GET /healthz", Summary: "whether the process runs; no token needed", Role: access.Public, Handler: api},
+		{Pattern: "GET /readyz", Summary: "readiness checks; no token needed, but for details", Role: access.Public, Handler: api},
+	}, p.liveRoutes(), p.operations(), p.editRoutes())
+}
+
+func (p *Program) listPolicies(w http.ResponseWriter, _ *http.Request) {
+	problem.WriteJSON(w, p.ready.current().listing())
+}
+
 // startAdmin starts the admin interface.
 func (p *Program) startAdmin() error {
 	c := p.config.Admin
@@ -113,18 +142,15 @@ func (p *Program) startAdmin() error {
 		return err
 	}
 	h, err := admin.New(admin.Config{
-		Token: c.Token, Certificates: c.ClientCAFile != "", Metrics: p.observers.metrics.Handler(), Pprof: true,
-		Explain:   explain.New(p.stores.main, func() *policy.Set { return p.ready.current().policies }),
-		Health:    http.HandlerFunc(p.serveAPI), // which has /healthz and /readyz
-		Policies:  func() any { return p.ready.current().listing() },
-		Functions: functions(p.stores.conn, p.log), Log: p.log.With("interface", "admin"),
+		Token: c.Token, Certificates: c.ClientCAFile != "", Client: c.Client, Failed: p.audit.SignInFailed, Signed: p.audit.Signed, Routes: p.adminRoutes(), Pprof: true, Log: p.log.With("interface", "admin"),
+		Console: http.RedirectHandler(console.Path, http.StatusFound),
 	})
 	if err != nil {
 		return err
 	}
 	p.admin = p.newHTTP("admin", c.Listen, h, requestTimeout, t)
 	p.admin.credentials(c.Token, c.TLS, "--admin-token-file FILE")
-	p.reloader.secrets = append(p.reloader.secrets, &config.Secret{Flag: "admin-token-file", File: c.TokenFile, Value: c.Token, Use: h.SetToken})
+	p.reloader.secrets = append(p.reloader.secrets, &config.Secret{Flag: "admin-token-file", File: c.TokenFile, Value: c.Token, Lines: true, Use: h.SetToken})
 	if err := p.admin.start(p.log, p.failed); err != nil {
 		return err
 	}
@@ -139,6 +165,8 @@ const authPath = "/v1/auth"
 // healthPaths need no credentials, but for details.
 var healthPaths = []string{"/healthz", "/readyz", "/healthcheck"}
 
+func isHealth(r *http.Request) bool { return slices.Contains(healthPaths, r.URL.Path) }
+
 // startAPI starts the HTTP interface.
 func (p *Program) startAPI() error {
 	c := p.config.HTTP
@@ -150,7 +178,7 @@ func (p *Program) startAPI() error {
 		return err
 	}
 	a, err := access.New(access.Config{
-		Interface: "http", Token: c.Token, Certificates: c.ClientCAFile != "", Hosts: c.Hosts, Public: healthPaths, Proxy: authPath, Log: p.log,
+		Interface: "http", Token: c.Token, Certificates: c.ClientCAFile != "", Hosts: c.Hosts, Public: isHealth, Proxy: authPath, Log: p.log,
 	})
 	if err != nil {
 		return err
@@ -170,7 +198,7 @@ func (p *Program) startAPI() error {
 // authOnly refuses all paths except authPath and those of health.
 func authOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != authPath && !slices.Contains(healthPaths, r.URL.Path) {
+		if r.URL.Path != authPath && !isHealth(r) {
 			problem.Write(w, problem.Problem{Status: http.StatusNotFound, Detail: "this listener serves only " + authPath + ", /healthz and /readyz (--http-serve auth)"})
 			return
 		}
@@ -254,7 +282,7 @@ func (p *Program) startRESP() error {
 		return err
 	}
 	s, err := respd.New(respd.Config{
-		TLS: t, Store: p.observers.metrics.Interface("resp", p.stores.main), Password: c.Password, Version: p.version,
+		TLS: t, Store: p.observers.store("resp", p.stores.main), Password: c.Password, Version: p.version,
 		Log: p.log.With("interface", "resp"), Observe: p.observers.resp,
 		MaxConns: p.maxConnections(), Refused: func() { p.observers.metrics.ConnectionRefused("resp") },
 	})

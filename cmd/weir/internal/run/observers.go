@@ -2,17 +2,23 @@ package run
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
+	"sync"
 	"time"
 
+	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/decisionlog"
+	"github.com/floodweir/weir/cmd/weir/internal/keyid"
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
 	"github.com/floodweir/weir/cmd/weir/internal/ratelimit"
 	"github.com/floodweir/weir/cmd/weir/internal/respd"
 	"github.com/floodweir/weir/cmd/weir/internal/rls"
 	"github.com/floodweir/weir/cmd/weir/internal/telemetry"
+	"github.com/floodweir/weir/cmd/weir/internal/traffic"
 	"github.com/floodweir/weir/cmd/weir/internal/warning"
 	"github.com/floodweir/weir/enforce"
 )
@@ -26,10 +32,15 @@ type observers struct {
 	telemetry *telemetry.Telemetry
 	decisions *decisionlog.Log
 	warnings  *warning.Sender // nil before the store is open
+	traffic   *traffic.Recorder
+	seed      uint64 // of its samples of keys
+	names     *keyid.Names
+	domains   sync.Map // of the gRPC interface, to *traffic.Source
 }
 
 func newObservers(ctx context.Context, c *config.Config, version string, getenv func(string) string, log *slog.Logger) (*observers, error) {
-	o := &observers{metrics: metrics.New(metrics.Config{Version: version})}
+	o := &observers{metrics: metrics.New(metrics.Config{Version: version}), seed: rand.Uint64() | 1, names: keyid.New()}
+	o.traffic = traffic.New(traffic.Config{Seed: o.seed})
 	var err error
 	if o.decisions, err = decisionlog.New(decisionlog.Config{
 		Log: log, Every: c.Decisions.Admitted, Denied: c.Decisions.Denied,
@@ -55,6 +66,7 @@ func (o *observers) http(name string) func(*http.Request, enforce.Event) {
 	return func(r *http.Request, e enforce.Event) {
 		ctx := r.Context()
 		o.metrics.Observe(name, e)
+		o.traffic.Observe(e)
 		o.telemetry.Decision(ctx, name, e)
 		if o.warnings != nil {
 			o.warnings.Observe(e)
@@ -74,10 +86,56 @@ func (o *observers) resetDescriptors(limits *ratelimit.Config) {
 	}
 }
 
+// store returns the store of an interface without policies, with metrics and counters of its
+// decisions.
+func (o *observers) store(name string, next weir.Store) weir.Store {
+	return o.traffic.Source("interface:" + name).Store(o.metrics.Interface(name, next))
+}
+
+// api returns the Observe function of the HTTP API. Its store measures the time for the metrics.
+func (o *observers) api() func(enforce.Event) {
+	source := o.traffic.Source("interface:http")
+	return func(e enforce.Event) {
+		switch {
+		case e.Policy != nil:
+			o.traffic.Observe(e)
+			e.Took = 0
+			o.metrics.Observe("http", e)
+		case e.Outcome == enforce.Admitted:
+			source.Count(traffic.Admitted, e.Took)
+		case e.Outcome == enforce.Denied:
+			source.Count(traffic.Denied, e.Took)
+		case !errors.Is(e.Err, context.Canceled):
+			source.Count(traffic.Overloaded, 0)
+		}
+	}
+}
+
+// domain returns the source of a configured domain of the gRPC interface.
+func (o *observers) domain(name string) *traffic.Source {
+	s, ok := o.domains.Load(name)
+	if !ok {
+		s, _ = o.domains.LoadOrStore(name, o.traffic.Source("grpc:"+name))
+	}
+	return s.(*traffic.Source)
+}
+
 // grpc counts a decision of the gRPC interface as envoyproxy/ratelimit counts it.
 func (o *observers) grpc(e rls.Event) {
-	if e.Domain == "" || e.Err != nil {
+	if e.Domain == "" {
 		return
+	}
+	switch source := o.domain(e.Domain); {
+	case e.Err != nil:
+		source.Count(traffic.Overloaded, 0)
+		return
+	case e.Hits == 0: // a check
+	case e.OK:
+		source.Count(traffic.Admitted, 0)
+	case e.Shadow:
+		source.Count(traffic.Shadow, 0)
+	default:
+		source.Count(traffic.Denied, 0)
 	}
 	o.metrics.Descriptor(e.Domain, e.Label, metrics.TotalHits, e.Hits)
 	switch {

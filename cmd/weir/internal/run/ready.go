@@ -38,16 +38,8 @@ var probeLimit = weir.MustLimit("1/s")
 // checks implements the Ready function of an httpapi.Config.
 func (r *readiness) checks(ctx context.Context) []httpapi.Check {
 	policies := httpapi.Check{Name: "policies", OK: true, Detail: r.current().String()}
-	for i := range r.refused {
-		err := r.refused[i].Load()
-		if err == nil {
-			continue
-		}
-		first, more, _ := strings.Cut((*err).Error(), "\n")
-		if more != "" {
-			first += " (and more)"
-		}
-		policies.Detail += "; last reload failed: " + first
+	for _, refusal := range r.refusals() {
+		policies.Detail += "; " + refusal
 		policies.OK, policies.Warn = false, true
 	}
 	checks := []httpapi.Check{policies, r.probe(ctx)}
@@ -63,6 +55,20 @@ func (r *readiness) checks(ctx context.Context) []httpapi.Check {
 		checks = append(checks, httpapi.Check{Name: "accepting", Detail: "the program is starting"})
 	}
 	return checks
+}
+
+// refusals returns why the last reload of each origin failed, without those that succeeded.
+func (r *readiness) refusals() (all []string) {
+	for i := range r.refused {
+		if err := r.refused[i].Load(); err != nil {
+			first, more, _ := strings.Cut((*err).Error(), "\n")
+			if more != "" {
+				first += " (and more)"
+			}
+			all = append(all, "last reload failed: "+first)
+		}
+	}
+	return all
 }
 
 // An origin is a source of policies. A successful reload from one origin does not clear

@@ -11,8 +11,10 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/floodweir/weir/cmd/weir/internal/adjustment"
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
+	"github.com/floodweir/weir/cmd/weir/internal/programs"
 	"github.com/floodweir/weir/cmd/weir/internal/redisconn"
 	"github.com/floodweir/weir/cmd/weir/internal/rls"
 	"github.com/floodweir/weir/cmd/weir/internal/watch"
@@ -33,8 +35,13 @@ type reloader struct {
 	upstream  *listener   // of the demo; else nil
 	secrets   []*config.Secret
 
+	adjustments *adjustment.Store // nil: none
+
 	current   atomic.Pointer[generation]
 	published atomic.Pointer[version] // nil: none
+	texts     *programs.Texts         // of published
+	inlined   atomic.Pointer[inlined] // the text of current
+	adjusting *programs.Texts         // of adjustments
 	mu        sync.Mutex              // held while a generation is built and put into force
 
 	cancel     context.CancelFunc
@@ -69,6 +76,7 @@ func (r *reloader) start(ctx context.Context, hangup <-chan os.Signal) error {
 	if r.config.Published {
 		r.background.Go(func() { r.follow(ctx) })
 	}
+	r.background.Go(func() { r.adjustments.Run(ctx) })
 	return nil
 }
 
@@ -132,7 +140,15 @@ func (r *reloader) read() (*generation, error) {
 			r.log.Warn("setting changed: restart the program to apply it", "setting", name)
 		}
 	}
-	return r.build(c, r.published.Load())
+	v := r.published.Load()
+	if !r.config.Published && c.Text != r.current.Load().config.Text {
+		v = nil // a changed file replaces what was applied in this process
+	}
+	g, err := r.build(c, v)
+	if err == nil {
+		r.published.Store(v)
+	}
+	return g, err
 }
 
 // replace puts g into force, or reports err. It requires mu.

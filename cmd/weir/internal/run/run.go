@@ -8,7 +8,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/floodweir/weir/cmd/weir/internal/audit"
 	"github.com/floodweir/weir/cmd/weir/internal/config"
+	"github.com/floodweir/weir/cmd/weir/internal/live"
+	"github.com/floodweir/weir/cmd/weir/internal/nodes"
+	"github.com/floodweir/weir/cmd/weir/internal/programs"
 	"github.com/floodweir/weir/cmd/weir/internal/rls"
 	"github.com/floodweir/weir/cmd/weir/internal/warning"
 )
@@ -73,10 +77,14 @@ type Program struct {
 	stores    *stores
 	ready     *readiness
 	reloader  *reloader
+	audit     *audit.Log
 
 	gateway, api, admin, grpc, resp *listener // nil: off
 	upstream                        *listener // of the demo; else nil
 	rls                             *rls.GRPCServer
+
+	exchange *nodes.Exchange
+	live     *live.Live
 
 	failed chan error              // receives the error of an interface that ended before Stop
 	stops  []func(context.Context) // in the order of starts
@@ -114,12 +122,16 @@ func (p *Program) start(ctx context.Context, in Input) error {
 	p.ready = &readiness{store: p.stores.main, storeName: p.stores.name, problem: p.stores.problem, degraded: p.config.StartDegraded}
 	p.reloader = &reloader{
 		config: p.config, reread: in.Reload, log: p.log, observers: p.observers, stores: p.stores, ready: p.ready,
+		texts: programs.NewTexts(), adjusting: programs.NewAdjustments(),
 	}
 	p.ready.current = p.reloader.current.Load
 	p.observers.warnings = warning.New(warning.Config{
 		Store: p.stores.main, Log: p.log, Count: p.observers.metrics.Webhook, Version: p.version,
 	})
 	p.onStop(p.observers.warnings.Close)
+	if err := p.openOperations(ctx); err != nil {
+		return err
+	}
 	p.reloader.loadPublished(ctx)
 	if err := p.startInterfaces(); err != nil {
 		return err
@@ -136,6 +148,8 @@ func (p *Program) onStop(f func(context.Context)) { p.stops = append(p.stops, f)
 func (p *Program) Stop() {
 	p.once.Do(func() {
 		p.ready.draining.Store(true)
+		p.reloader.texts.Close()
+		p.reloader.adjusting.Close()
 		if p.rls != nil {
 			p.rls.SetServing(false)
 		}
@@ -173,7 +187,7 @@ func Check(c *config.Config) error {
 		return err
 	}
 	defer s.close()
-	r := &reloader{config: c, log: log, observers: o, stores: s, ready: &readiness{}}
+	r := &reloader{config: c, log: log, observers: o, stores: s, ready: &readiness{}, texts: programs.NewTexts()}
 	_, err = r.build(c, nil)
 	return err
 }

@@ -54,7 +54,10 @@ const block = 32
 // A client is an address, or a prefix of 64 bits for IPv6.
 type client struct {
 	envelope
-	failed       int32 // 401, 403, 404 and 429
+	windows      [len(periods)]window
+	failed       int32  // 401, 403, 404 and 429
+	agents       uint64 // a bitmap of user agents
+	denied       denials
 	paths        [16]uint64
 	gaps         int32
 	sum, squares float64 // of the gaps of a block, in s
@@ -84,9 +87,10 @@ type Analysis struct {
 	Requests int
 	Dropped  int // requests of clients beyond the first 200,000, or without an address
 
-	clients map[netip.Prefix]*client
-	routes  map[string]*route
-	seed    maphash.Seed
+	clients     map[netip.Prefix]*client
+	routes      map[string]*route
+	seed        maphash.Seed
+	first, last int64 // arrivals, in µs
 }
 
 // New returns an empty analysis.
@@ -96,7 +100,10 @@ func New() *Analysis {
 
 // Add records a request at an instant in µs. Requests must be in order of arrival.
 func (a *Analysis) Add(e *accesslog.Entry, at int64) {
-	a.Requests++
+	if a.Requests++; a.Requests == 1 {
+		a.first = at
+	}
+	a.last = at
 	p := prefix(e.Client)
 	c := a.clients[p]
 	if c == nil {
@@ -111,6 +118,12 @@ func (a *Analysis) Add(e *accesslog.Entry, at int64) {
 		c.gap(float64(at-c.last) / 1e6)
 	}
 	c.add(at, float32(e.Cost))
+	for i := range c.windows {
+		c.windows[i].add(at, periods[i].us, float32(e.Cost))
+	}
+	if e.Agent != "" {
+		c.agents |= 1 << (maphash.String(a.seed, e.Agent) % 64)
+	}
 	failed := e.Status == 401 || e.Status == 403 || e.Status == 404 || e.Status == 429
 	if failed {
 		c.failed++
@@ -119,6 +132,9 @@ func (a *Analysis) Add(e *accesslog.Entry, at int64) {
 	h := maphash.String(a.seed, e.Path)
 	c.paths[h>>6%16] |= 1 << (h % 64)
 	name := Collapse(text)
+	if e.Status == 429 {
+		c.denied.add(name, at, e)
+	}
 	r := a.routes[name]
 	if r == nil {
 		if len(a.routes) == maxRoutes {
@@ -161,6 +177,38 @@ func prefix(a netip.Addr) netip.Prefix {
 
 // session is the gap that separates sessions, in s.
 const session = 30 * 60
+
+// denials counts the requests to a route that come inside the Retry-After of a response, and
+// are denied again.
+type denials struct {
+	route       string
+	read, until int64 // from when the client knows, and until when it should wait, in µs
+	early       int32
+	ignores     bool // tooEarly such requests inside one Retry-After
+}
+
+// tooEarly is the number of requests inside one Retry-After that shows that a client ignores it.
+const tooEarly = 10
+
+// add records a denial. Requests in the first second may have been sent before the response.
+func (d *denials) add(route string, at int64, e *accesslog.Entry) {
+	switch {
+	case at >= d.until && e.RetryAfter > 0:
+		d.route, d.read, d.early = route, at+max(0, e.Duration)+1e6, 0
+		d.until = at + max(0, e.Duration) + e.RetryAfter
+	case at >= d.read && at < d.until && route == d.route:
+		d.early++
+		d.ignores = d.ignores || d.early >= tooEarly
+	}
+}
+
+// manyAgents is the number of user agents that suggests several users of one address.
+const manyAgents = 8
+
+// users estimates the number of user agents, by linear counting.
+func (c *client) users() int {
+	return int(64*math.Log(64/float64(max(1, 64-bits.OnesCount64(c.agents)))) + .5)
+}
 
 // gap records the time between two requests.
 func (c *client) gap(s float64) {

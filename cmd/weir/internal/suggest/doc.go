@@ -14,7 +14,8 @@
 // 1999).
 //
 // The suggested burst is twice the 95th percentile of the envelopes of active clients. The
-// rate is the smallest whose burst lasts at most a minute. A client above that limit is an
+// rate is the smallest whose burst lasts at most a minute. Logs of two hours or two days add
+// quotas likewise, by the maximum in 70 minutes or 28 hours. A client above that limit is an
 // abuser only if it does harm (see [Reason]). Other clients get an override of one and a half
 // times their envelope.
 //

@@ -2,6 +2,7 @@ package suggest
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -17,6 +18,9 @@ type Config struct {
 	// Good reports whether an address is that of a client that should not be denied. Such a
 	// client is no abuser. None is known if nil.
 	Good func(netip.Addr) bool
+
+	// Min and Max bound the limits of policies and overrides.
+	Min, Max Bound
 }
 
 const (
@@ -25,6 +29,9 @@ const (
 	minLevels   = 50 // clients of a route
 	maxLimits   = 10 // routes with a limit of their own
 )
+
+// ErrTooLittle reports too few clients.
+var ErrTooLittle = errors.New("not enough traffic for percentiles")
 
 // A Reason says why a client above the limit is an abuser.
 type Reason string
@@ -37,6 +44,8 @@ const (
 	Scraping Reason = "scraping"
 	// Flood means a burst, at 20/s, of over four times the 95th percentile.
 	Flood Reason = "flood"
+	// Retries means ten requests inside one Retry-After that were denied again.
+	Retries Reason = "retries"
 )
 
 // A Suggestion has policies and what they would affect.
@@ -53,7 +62,7 @@ type Policy struct {
 	Name      string     `json:"policy"`
 	Paths     []string   `json:"paths,omitempty"`
 	Methods   []string   `json:"methods,omitempty"`
-	Limit     string     `json:"limit"`
+	Limits    []string   `json:"limits"`
 	Levels    []Level    `json:"levels"`
 	Abusers   []Abuser   `json:"abusers"`
 	Overrides []Override `json:"overrides"`
@@ -61,11 +70,11 @@ type Policy struct {
 
 // A Level is the limit that admits everything of a share of the clients.
 type Level struct {
-	Name     string `json:"percentile"`
-	Limit    string `json:"limit"`
-	Clients  int    `json:"clients"`  // above the limit
-	Requests int    `json:"requests"` // of these clients; the limit denies a part of them
-	Good     int    `json:"good_clients"`
+	Name     string   `json:"percentile"`
+	Limits   []string `json:"limits"`
+	Clients  int      `json:"clients"`  // above the limit
+	Requests int      `json:"requests"` // of these clients; the limit denies a part of them
+	Good     int      `json:"good_clients"`
 }
 
 // An Abuser is a client above the limit that does harm.
@@ -78,7 +87,8 @@ type Abuser struct {
 // An Override is the limit of a client that is above the limit without harm.
 type Override struct {
 	Client netip.Prefix `json:"client"`
-	Limit  string       `json:"limit"`
+	Limits []string     `json:"limits"`
+	Agents int          `json:"user_agents"` // an estimate; many suggest a shared address
 }
 
 // levels are the percentiles of the table.
@@ -91,8 +101,9 @@ var levels = []struct {
 type use struct {
 	prefix netip.Prefix
 	*envelope
-	client *client
-	failed int32
+	windows *[len(periods)]window // nil for a route
+	client  *client
+	failed  int32
 }
 
 // Suggest derives policies. An error wraps [weir.ErrInvalid].
@@ -101,25 +112,29 @@ func (a *Analysis) Suggest(c Config) (*Suggestion, error) {
 	var all []use
 	for _, p := range slices.SortedFunc(maps.Keys(a.clients), func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) }) {
 		if v := a.clients[p]; v.n >= minRequests {
-			all = append(all, use{p, &v.envelope, v, v.failed})
+			all = append(all, use{p, &v.envelope, &v.windows, v, v.failed})
 		}
 	}
 	if s.Active = len(all); s.Active < minActive {
-		return nil, fmt.Errorf("log: %w: got %d clients with %d requests or more, want %d: not enough traffic for percentiles", weir.ErrInvalid, s.Active, minRequests, minActive)
+		return nil, fmt.Errorf("log: %w: got %d clients with %d requests or more, want %d: %w", weir.ErrInvalid, s.Active, minRequests, minActive, ErrTooLittle)
 	}
-	flood := 4 * quantile(all, floodRate, .95)
-	site := suggest(all, flood, c)
-	site.Name = "per-client"
+	flood := 4 * quantile(all, .95, func(u *use) float32 { return u.burst[floodRate] })
+	site := Policy{Name: "per-client"}
+	if err := a.suggest(&site, all, flood, &c); err != nil {
+		return nil, err
+	}
 	for _, name := range a.written() {
 		var some []use
 		for _, p := range slices.SortedFunc(maps.Keys(a.clients), func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) }) {
 			v := a.clients[p]
 			if u := v.onRoute[name]; u != nil {
-				some = append(some, use{p, &u.envelope, v, u.failed})
+				some = append(some, use{p, &u.envelope, nil, v, u.failed})
 			}
 		}
-		p := suggest(some, math.Inf(1), c)
-		p.Name, p.Paths, p.Methods = policyName(name), []string{name}, []string{"POST", "PUT", "PATCH", "DELETE"}
+		p := Policy{Name: policyName(name), Paths: []string{name}, Methods: []string{"POST", "PUT", "PATCH", "DELETE"}}
+		if err := a.suggest(&p, some, math.Inf(1), &c); err != nil {
+			return nil, err
+		}
 		s.Policies = append(s.Policies, p)
 	}
 	s.Policies = append(s.Policies, site)
@@ -140,39 +155,19 @@ func (a *Analysis) written() (names []string) {
 	return names[:min(len(names), maxLimits)]
 }
 
-// quantile returns the quantile of the bursts at a rate.
-func quantile(all []use, rate int, share float64) float64 {
-	bursts := make([]float32, len(all))
-	for i, u := range all {
-		bursts[i] = u.burst[rate]
-	}
-	slices.Sort(bursts)
-	return float64(bursts[max(0, int(math.Ceil(share*float64(len(bursts))))-1)])
-}
-
-// choose returns the smallest rate whose burst lasts at most a minute.
-func choose(burst func(rate int) float64) (rate int, size float64) {
-	for i := range rates {
-		if size = math.Ceil(burst(i)); size <= 60*rates[i].perSecond {
-			return i, size
-		}
-	}
-	return len(rates) - 1, size
-}
-
-func limit(rate int, burst float64) string {
-	return fmt.Sprintf("%s burst %d", rates[rate].text, int64(max(1, burst)))
-}
-
-// suggest returns the policy of a route or of the whole site.
-func suggest(all []use, flood float64, c Config) (p Policy) {
+// suggest sets the limits of the policy of a route or of the whole site.
+func (a *Analysis) suggest(p *Policy, all []use, flood float64, c *Config) error {
 	p.Abusers, p.Overrides = []Abuser{}, []Override{}
 	good := func(u *use) bool { return c.Good != nil && c.Good(u.prefix.Addr()) }
+	free, err := (&Config{}).bounds(p.Name)
+	if err != nil {
+		return err
+	}
 	for _, l := range levels {
-		rate, burst := choose(func(i int) float64 { return quantile(all, i, l.share) })
-		level := Level{Name: l.name, Limit: limit(rate, burst)}
+		f := free.of(all, l.share, 1, a.last-a.first)
+		level := Level{Name: l.name, Limits: f.texts()}
 		for i := range all {
-			if u := &all[i]; float64(u.burst[rate]) > burst {
+			if u := &all[i]; !f.admits(u) {
 				level.Clients++
 				level.Requests += int(u.n)
 				if good(u) {
@@ -182,22 +177,27 @@ func suggest(all []use, flood float64, c Config) (p Policy) {
 		}
 		p.Levels = append(p.Levels, level)
 	}
-	rate, burst := choose(func(i int) float64 { return 2 * quantile(all, i, .95) })
-	p.Limit = limit(rate, burst)
+	b, err := c.bounds(p.Name)
+	if err != nil {
+		return err
+	}
+	f := b.of(all, .95, 2, a.last-a.first)
+	p.Limits = f.texts()
 	for i := range all {
 		u := &all[i]
-		if float64(u.burst[rate]) <= burst {
+		if f.admits(u) {
 			continue
 		}
 		if reasons := u.harm(flood); len(reasons) > 0 && !good(u) {
 			p.Abusers = append(p.Abusers, Abuser{u.prefix, int(u.n), reasons})
 			continue
 		}
-		rate, burst := choose(func(i int) float64 { return 1.5 * float64(u.burst[i]) })
-		p.Overrides = append(p.Overrides, Override{u.prefix, limit(rate, burst)})
+		if own := b.override(u, f); own != f { // the same if Max bounds both
+			p.Overrides = append(p.Overrides, Override{u.prefix, own.texts(), u.client.users()})
+		}
 	}
 	slices.SortStableFunc(p.Abusers, func(a, b Abuser) int { return b.Requests - a.Requests })
-	return p
+	return nil
 }
 
 // harm returns the reasons for which a client above the limit is an abuser.
@@ -210,6 +210,9 @@ func (u *use) harm(flood float64) (reasons []Reason) {
 	}
 	if float64(u.client.burst[floodRate]) > flood {
 		reasons = append(reasons, Flood)
+	}
+	if u.client.denied.ignores {
+		reasons = append(reasons, Retries)
 	}
 	return reasons
 }
