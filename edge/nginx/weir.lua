@@ -9,6 +9,7 @@ local follow = require "weir.follow"
 local metrics = require "weir.metrics"
 local plans = require "weir.plan"
 local attributes = require "weir.attributes"
+local report = require "weir.report"
 local response = require "weir.response"
 local store = require "weir.store"
 
@@ -87,14 +88,17 @@ function M.start()
     local before = dict:get("published of") == origin() and dict:get("published")
     if before then adopt(before) end
     published, err = follow.start(redis.redis, adopt, nil, function() metrics.reloaded(false) end)
-    if not published then log(ERR, err) end
+    if not published then return log(ERR, err) end
+    local ok
+    ok, err = report.start(redis.redis, function() return current end, function() return published.trouble end)
+    if not ok then log(ERR, err) end
   end
 end
 
 local logged = 0
 
--- report writes an error to the log, at most one per second.
-local function report(err)
+-- complain writes an error to the log, at most one per second.
+local function complain(err)
   local now = ngx.now()
   if now - logged >= 1 then
     logged = now
@@ -105,7 +109,7 @@ end
 -- fault records an error of this Lua.
 local function fault(err)
   metrics.fault()
-  report(err)
+  complain(err)
 end
 
 local function name() return ngx.var.connection .. ":" .. ngx.var.connection_requests end
@@ -149,7 +153,7 @@ function M.decide()
     adm.outcome = current and enforce.undecided(current.policies, #current.policies) or "closed"
     adm.passed = adm.outcome == "open"
   elseif adm.excess then
-    report(adm.excess)
+    complain(adm.excess)
   end
   if adm.outcome == "admitted" or adm.outcome == "open" then
     ok, err = pcall(response.describe, settings, adm)

@@ -143,6 +143,26 @@ function M.keep(plan)
   end
 end
 
+-- totals returns the decisions of each policy of a plan by all workers, at most MAX_REPORTED
+-- policies: the columns of guard/instances.
+local MAX_REPORTED = 256
+function M.totals(plan)
+  flush()
+  local dict, all, n = ngx.shared.weir, {}, 0
+  for _, p in ipairs(plan.policies) do
+    if n < MAX_REPORTED and not p.name:find("~candidate", 1, true) then
+      local function of(kind, what) return dict:get("m|" .. kind .. "|" .. p.name .. "|" .. what) or 0 end
+      local function both(what) return of("enforced", what) + of("shadow", what) end
+      n = n + 1
+      all[p.name] = {
+        admitted = both("admitted") + both("failed_open"), denied = of("enforced", "denied"), shadow = of("shadow", "denied"),
+        overloaded = both("overloaded") + both("failed_closed"),
+      }
+    end
+  end
+  return all
+end
+
 -- start flushes the counts of this worker every second, and when it shuts down.
 function M.start(q)
   queue = q
