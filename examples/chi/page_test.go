@@ -14,7 +14,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sources []string
-	for _, pattern := range []string{"*.go", "*.yaml", "../consumer/*.go", "../../httplimit/example_test.go", "../../contrib/*/example_test.go"} {
+	for _, pattern := range []string{"*.go", "*.yaml", "../consumer/*.go", "../follow/*.go", "../../httplimit/example_test.go", "../../contrib/*/example_test.go"} {
 		names, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
