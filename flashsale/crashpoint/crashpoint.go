@@ -18,7 +18,13 @@ const (
 	PayTaken         = "pay.taken"     // payment inserted, order not changed, not committed
 	PayMarked        = "pay.marked"    // order paid, not committed
 	PayCommitted     = "pay.committed" // committed, no response yet
-	ExpireMarked     = "expire.marked" // orders expired, not counted, not committed
+	EventTaken       = "event.taken"   // a provider's event inserted, not applied, not committed
+	EventMarked      = "event.marked"  // order paid, not committed
+	EventCommitted   = "event.committed"
+	CheckoutOpened   = "checkout.opened" // opened at the provider, not in the ledger
+	CheckoutClosed   = "checkout.closed" // closed at the provider, not in the ledger
+	RefundSent       = "refund.sent"     // refunded at the provider, not in the ledger
+	ExpireMarked     = "expire.marked"   // orders expired, not counted, not committed
 	ExpireCounted    = "expire.counted"
 	ExpireCommitted  = "expire.committed"
 	CancelMarked     = "cancel.marked"
@@ -28,9 +34,9 @@ const (
 	ReturnMarked     = "return.marked" // recorded in the ledger
 	StockLedger      = "stock.ledger"  // added in the ledger, not in the inventory
 	StockInventory   = "stock.inventory"
+	RecoverClosed    = "recover.closed"  // the epoch is closed
+	RecoverDrained   = "recover.drained" // its stream is drained
 	RecoverEpoch     = "recover.epoch"   // the next epoch is assigned
-	RecoverClosed    = "recover.closed"  // the previous epoch is closed
-	RecoverDrained   = "recover.drained" // the stream of the previous epoch is drained
 	RecoverOpened    = "recover.opened"  // the inventory is open, not recorded in the ledger
 	AdmitTaken       = "admit.taken"     // tokens taken from the limit, no waiter admitted
 	AdmitDone        = "admit.done"

@@ -12,6 +12,7 @@ import (
 
 	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/ledger"
+	"github.com/floodweir/weir/flashsale/payments"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/verify/ledgertest"
 )
@@ -22,11 +23,19 @@ import (
 func TestCrashPoints(t *testing.T) {
 	late := start.Add(time.Hour)
 	place := func(l *ledger.Ledger, rs []sale.Reservation) error {
-		_, err := l.CreateOrders(t.Context(), rs, start)
+		_, err := l.CreateOrders(t.Context(), 1, rs, start)
 		return err
 	}
 	pay := func(l *ledger.Ledger, rs []sale.Reservation) error {
 		_, err := l.Pay(t.Context(), sale.Payment{ID: "p" + rs[0].ID, Reservation: rs[0].ID, Amount: 9900}, start)
+		return err
+	}
+	report := func(l *ledger.Ledger, rs []sale.Reservation) error {
+		if err := l.AddCheckout(t.Context(), sale.Checkout{Provider: "bank", Ref: "p", Reservation: rs[0].ID, Sale: rs[0].Sale, Attempt: 1, Amount: 9900, Currency: "CNY",
+			URL: "https://bank.example", OpenedAt: start, PayBy: rs[0].PayBy}); err != nil {
+			return err
+		}
+		_, err := l.RecordEvent(t.Context(), "bank", payments.Event{Ref: "p", Receipt: rs[0].ID, Kind: payments.Paid, Amount: 9900, Currency: "CNY"}, start)
 		return err
 	}
 	cancel := func(l *ledger.Ledger, rs []sale.Reservation) error {
@@ -46,6 +55,7 @@ func TestCrashPoints(t *testing.T) {
 	}{
 		{place, []string{crashpoint.PlaceInserted, crashpoint.PlaceCounted, crashpoint.PlaceCommitted}, crashpoint.PlaceCommitted, func(t sale.OrderTotals) int64 { return t.Pending }, 0},
 		{pay, []string{crashpoint.PayTaken, crashpoint.PayMarked, crashpoint.PayCommitted}, crashpoint.PayCommitted, func(t sale.OrderTotals) int64 { return t.Paid + t.RefundDue }, 1},
+		{report, []string{crashpoint.EventTaken, crashpoint.EventMarked, crashpoint.EventCommitted}, crashpoint.EventCommitted, func(t sale.OrderTotals) int64 { return t.Paid + t.RefundDue }, 1},
 		{expire, []string{crashpoint.ExpireMarked, crashpoint.ExpireCounted, crashpoint.ExpireCommitted}, crashpoint.ExpireCommitted, func(t sale.OrderTotals) int64 { return t.Expired }, 1},
 		{cancel, []string{crashpoint.CancelMarked, crashpoint.CancelCommitted}, crashpoint.CancelCommitted, func(t sale.OrderTotals) int64 { return t.Cancelled }, 1},
 	} {

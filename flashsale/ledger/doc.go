@@ -21,6 +21,11 @@
 //
 // # Recovery and changes by merchants
 //
+// An epoch begins with a transaction that locks the row of the sale. A reservation in the
+// stream of an earlier epoch, which a process may have kept, is fenced: CreateOrders compares
+// the epochs under the same lock. In PostgreSQL a process that stops in a transaction loses its
+// session after 5 s, and others wait for its locks for up to 2 s at a time.
+//
 // NextEpoch pauses an exposed sale with the reason sale.Recovering, and MarkRecovered exposes
 // it again. A sale that its merchant has paused keeps that reason; the recovery is recorded in
 // another column. During a recovery SetState treats a sale that is paused for it as exposed:

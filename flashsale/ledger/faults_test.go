@@ -48,7 +48,7 @@ func TestFullDisk(t *testing.T) {
 	placed := int64(1)
 	for full == nil {
 		var got []sale.OrderResult
-		if got, full = l.CreateOrders(t.Context(), reservations(s, 50), start); full == nil {
+		if got, full = l.CreateOrders(t.Context(), 1, reservations(s, 50), start); full == nil {
 			placed += int64(len(got))
 		}
 		if placed > 10_000 {
@@ -65,7 +65,7 @@ func TestFullDisk(t *testing.T) {
 	if err := l.Bound(t.Context(), 1<<30); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.CreateOrders(t.Context(), reservations(s, 50), start); err != nil {
+	if _, err := l.CreateOrders(t.Context(), 1, reservations(s, 50), start); err != nil {
 		t.Fatalf("when there is space again: %v", err)
 	}
 }
@@ -88,7 +88,7 @@ func TestUnavailable(t *testing.T) {
 	if _, err := held.ExecContext(t.Context(), "BEGIN EXCLUSIVE"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.CreateOrders(t.Context(), reservations(s, 1), start); !errors.Is(err, sale.ErrUnavailable) {
+	if _, err := l.CreateOrders(t.Context(), 1, reservations(s, 1), start); !errors.Is(err, sale.ErrUnavailable) {
 		t.Errorf("Place while another program writes: %v, want unavailable", err)
 	}
 	if got, err := l.Order(t.Context(), rs[0].ID); err != nil || got.State != sale.PendingPay {
@@ -98,7 +98,7 @@ func TestUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = held.Close()
-	if _, err := l.CreateOrders(t.Context(), reservations(s, 1), start); err != nil {
+	if _, err := l.CreateOrders(t.Context(), 1, reservations(s, 1), start); err != nil {
 		t.Errorf("Place afterwards: %v", err)
 	}
 	raw(t, path, "DROP TABLE payments") // no kind of being away
@@ -123,7 +123,7 @@ func BenchmarkPlace(b *testing.B) {
 			s, _ = stocked(b, l, 1_000_000, 0)
 			placed = n
 		}
-		if _, err := l.CreateOrders(b.Context(), reservations(s, n), start); err != nil {
+		if _, err := l.CreateOrders(b.Context(), 1, reservations(s, n), start); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -138,7 +138,7 @@ func BenchmarkPay(b *testing.B) {
 		if i == len(rs) {
 			b.StopTimer()
 			more := reservations(s, 1000)
-			if _, err := l.CreateOrders(b.Context(), more, start); err != nil {
+			if _, err := l.CreateOrders(b.Context(), 1, more, start); err != nil {
 				b.Fatal(err)
 			}
 			rs = append(rs, more...)

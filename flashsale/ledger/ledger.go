@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/catalogue"
 	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/ledger/internal/coalesce"
 	"github.com/floodweir/weir/flashsale/ledger/internal/database"
+	"github.com/floodweir/weir/flashsale/ledger/internal/outbox"
+	"github.com/floodweir/weir/flashsale/ledger/internal/products"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/webhook"
 )
 
 // Config configures a Ledger. The zero value works.
@@ -34,6 +38,7 @@ type Ledger struct {
 	sales
 	orders
 	payments
+	checkouts
 	records
 
 	db *database.DB
@@ -58,11 +63,14 @@ func Open(ctx context.Context, dsn string, c Config) (*Ledger, error) {
 	}
 	l := &Ledger{db: db, sales: sales{db}, records: records{db}}
 	l.orders = orders{db: db, crash: c.Crash}
-	l.orders.reads = coalesce.Queue[string, sale.Order]{MaxCalls: maxOrderReads, MaxBatch: maxOrderBatch, Run: l.orders.readBatch}
+	l.orders.reads = coalesce.Queue[string, sale.Order]{MaxCalls: maxOrderReads, MaxBatch: maxOrderBatch, Wait: batchWait, Run: l.orders.readBatch}
 	l.payments = payments{db: db, crash: c.Crash}
 	l.payments.batches = coalesce.Queue[charge, sale.PayResult]{MaxCalls: 1, MaxBatch: maxPayBatch, Keys: charge.keys, Run: l.payments.payBatch}
+	l.checkouts = checkouts{db: db, crash: c.Crash}
+	l.checkouts.events = coalesce.Queue[report, sale.EventResult]{MaxCalls: 1, MaxBatch: maxPayBatch, Keys: report.keys, Run: l.checkouts.recordBatch}
 	if db.IsPostgres() {
-		l.payments.batches.MaxCalls = min(3, c.Conns)
+		l.payments.batches.MaxCalls, l.payments.batches.Wait = min(3, c.Conns), batchWait
+		l.checkouts.events.MaxCalls, l.checkouts.events.Wait = min(3, c.Conns), batchWait
 	}
 	return l, nil
 }
@@ -74,6 +82,12 @@ func (l *Ledger) Ping(ctx context.Context) error {
 		return x.Row("SELECT 1").Scan(&one)
 	}))
 }
+
+// Webhooks returns the events of the ledger and the endpoints that receive them.
+func (l *Ledger) Webhooks() webhook.Store { return outbox.Store{DB: l.db} }
+
+// Products returns what the sales of the ledger show of their products.
+func (l *Ledger) Products() catalogue.Store { return products.Store{DB: l.db} }
 
 // Close closes the connections, after the statements in progress.
 func (l *Ledger) Close() error { return fail("close", l.db.Close()) }

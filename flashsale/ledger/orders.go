@@ -11,7 +11,9 @@ import (
 	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/ledger/internal/coalesce"
 	"github.com/floodweir/weir/flashsale/ledger/internal/database"
+	"github.com/floodweir/weir/flashsale/ledger/internal/outbox"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/webhook"
 )
 
 // orders implements sale.OrderLedger without its payments.
@@ -23,12 +25,13 @@ type orders struct {
 
 // orderColumns lists the columns of the table orders that scanOrder reads.
 const orderColumns = `orders.reservation, orders.sale, orders.epoch, orders.usr, orders.slot, orders.ticket, orders.key, orders.at, orders.pay_by, orders.state, orders.price, orders.placed, orders.changed,
-	coalesce(orders.payment, ''), (SELECT count(*) FROM payments p WHERE p.reservation = orders.reservation AND p.state = 'refund_due'), orders.name, orders.phone`
+	coalesce(orders.payment, ''), (SELECT count(*) FROM payments p WHERE p.reservation = orders.reservation AND p.state = 'refund_due'), orders.name, orders.phone,
+	(SELECT count(*) FROM refunds f WHERE f.reservation = orders.reservation AND f.state = 'done')`
 
 func scanOrder(scan func(...any) error) (sale.Order, error) {
 	var o sale.Order
 	var at, payBy, placed, changed int64
-	err := scan(&o.ID, &o.Sale, &o.Epoch, &o.User, &o.Slot, &o.Ticket, &o.Key, &at, &payBy, &o.State, &o.Price, &placed, &changed, &o.Payment, &o.Refunds, &o.Contact.Name, &o.Contact.Phone)
+	err := scan(&o.ID, &o.Sale, &o.Epoch, &o.User, &o.Slot, &o.Ticket, &o.Key, &at, &payBy, &o.State, &o.Price, &placed, &changed, &o.Payment, &o.Refunds, &o.Contact.Name, &o.Contact.Phone, &o.Refunded)
 	o.At, o.PayBy, o.CreatedAt, o.ChangedAt = timeOf(at), timeOf(payBy), timeOf(placed), timeOf(changed)
 	return o, err
 }
@@ -53,6 +56,10 @@ func (l *orders) Order(ctx context.Context, reservation string) (sale.Order, err
 const (
 	maxOrderReads = 4   // statements in progress at once
 	maxOrderBatch = 200 // orders that one statement reads
+
+	// batchWait is longer than a statement or a transaction usually takes. One after the other,
+	// they have larger batches and cost half as much; beside a slow one, another starts.
+	batchWait = 30 * time.Millisecond
 )
 
 // readBatch reads the orders of a batch.
@@ -171,11 +178,42 @@ func (l *orders) MarkReturned(ctx context.Context, reservations ...string) error
 
 // Cancel implements sale.Ledger.
 func (l *orders) Cancel(ctx context.Context, user, reservation string, now time.Time) (sale.Order, error) {
+	return l.cancel(ctx, reservation, now, func(_ *database.Tx, o *sale.Order) (bool, error) { return o.User == user, nil }, nil)
+}
+
+// CancelBy implements sale.Ledger.
+func (l *orders) CancelBy(ctx context.Context, merchant, id, reservation, reason string, now time.Time) (sale.Order, error) {
+	if err := validateName("reason", reason); err != nil {
+		return sale.Order{}, fail("cancel", err)
+	}
+	return l.cancel(ctx, reservation, now, func(x *database.Tx, o *sale.Order) (bool, error) {
+		if o.Sale != id {
+			return false, nil
+		}
+		k, err := load(x, id, false)
+		return k.Merchant == merchant, err
+	}, func(x *database.Tx) error {
+		return appendAudit(x, merchant, id, fmt.Sprintf("cancelled order %s: %s", reservation, reason), now)
+	})
+}
+
+// cancel cancels a pending order that may reports as one of the caller. record can be nil; it
+// runs in the transaction that changes the order.
+func (l *orders) cancel(ctx context.Context, reservation string, now time.Time, may func(*database.Tx, *sale.Order) (bool, error), record func(*database.Tx) error) (sale.Order, error) {
 	var o sale.Order
 	changed := false
 	err := fail("cancel", l.db.Do(ctx, database.Write, func(x *database.Tx) (err error) {
-		n, err := x.Exec("UPDATE orders SET state = 'cancelled', changed = $3 WHERE reservation = $1 AND usr = $2 AND state = 'pending_pay'",
-			storable(reservation), storable(user), millis(now))
+		if o, err = order(x, reservation, ""); err != nil {
+			return err
+		}
+		own, err := may(x, &o)
+		if err != nil {
+			return err
+		}
+		if !own {
+			return fmt.Errorf("reservation %s: %w", quote(reservation), sale.ErrNotFound)
+		}
+		n, err := x.Exec("UPDATE orders SET state = 'cancelled', changed = $2 WHERE reservation = $1 AND state = 'pending_pay'", o.ID, millis(now))
 		if err != nil {
 			return err
 		}
@@ -183,15 +221,25 @@ func (l *orders) Cancel(ctx context.Context, user, reservation string, now time.
 			return err
 		}
 		switch changed = n == 1; {
-		case o.User != user:
-			return fmt.Errorf("reservation %s: %w", quote(reservation), sale.ErrNotFound)
 		case o.State != sale.Cancelled:
 			return fmt.Errorf("%w: order %s is %s, want pending_pay", sale.ErrConflict, o.ID, o.State)
 		case !changed:
 			return nil
 		}
+		// Its payment at a provider is closed at once.
+		if _, err := x.Exec("UPDATE checkouts SET due = $2 WHERE reservation = $1 AND state = 'open'", o.ID, millis(now)); err != nil {
+			return err
+		}
+		if record != nil {
+			if err := record(x); err != nil {
+				return err
+			}
+		}
 		l.crash.At(crashpoint.CancelMarked)
-		return returnUnits(x, []sale.Order{o}, now)
+		if err := returnUnits(x, []sale.Order{o}, now); err != nil {
+			return err
+		}
+		return outbox.AppendOrders(x, webhook.OrderCancelled, []sale.Order{o}, now)
 	}))
 	if err != nil {
 		return sale.Order{}, err
@@ -202,23 +250,27 @@ func (l *orders) Cancel(ctx context.Context, user, reservation string, now time.
 	return o, nil
 }
 
+// decided is true for an order whose payment is closed at its provider, and for one whose
+// provider has had its time to say so.
+const decided = "(pay_by < $2 OR NOT EXISTS (SELECT 1 FROM checkouts c WHERE c.reservation = orders.reservation AND c.state = 'open'))"
+
 // Expire implements sale.Ledger. Processes that call it at once get different orders.
 func (l *orders) Expire(ctx context.Context, now time.Time, max int) ([]sale.Order, error) {
 	var due []sale.Order
 	// Most calls find nothing to expire; those take no lock.
 	any := 0
 	err := fail("expire", l.db.Do(ctx, database.ReadOne, func(x *database.Tx) error {
-		return x.Row("SELECT count(*) FROM (SELECT 1 FROM orders WHERE state = 'pending_pay' AND pay_by < $1 LIMIT 1) AS due", millisUp(now)).Scan(&any)
+		return x.Row("SELECT count(*) FROM (SELECT 1 FROM orders WHERE state = 'pending_pay' AND pay_by < $1 AND "+decided+" LIMIT 1) AS due", millisUp(now), millisUp(now.Add(-sale.CloseGrace))).Scan(&any)
 	}))
 	if err != nil || any == 0 {
 		return nil, err
 	}
 	err = fail("expire", l.db.Do(ctx, database.Write, func(x *database.Tx) (err error) {
 		due, err = database.List(x, scanOrder, `WITH due AS MATERIALIZED (
-				SELECT reservation FROM orders WHERE state = 'pending_pay' AND pay_by < $1 ORDER BY pay_by LIMIT $3 {lock} {skip})
-			UPDATE orders SET state = 'expired', changed = $2
+				SELECT reservation FROM orders WHERE state = 'pending_pay' AND pay_by < $1 AND `+decided+` ORDER BY pay_by LIMIT $3 {lock} {skip})
+			UPDATE orders SET state = 'expired', changed = $1
 			WHERE orders.state = 'pending_pay' AND orders.reservation IN (SELECT reservation FROM due)
-			RETURNING `+orderColumns, millisUp(now), millisUp(now), bound(max))
+			RETURNING `+orderColumns, millisUp(now), millisUp(now.Add(-sale.CloseGrace)), bound(max))
 		if err != nil || len(due) == 0 {
 			return err
 		}
@@ -227,7 +279,7 @@ func (l *orders) Expire(ctx context.Context, now time.Time, max int) ([]sale.Ord
 			return err
 		}
 		l.crash.At(crashpoint.ExpireCounted)
-		return nil
+		return outbox.AppendOrders(x, webhook.OrderExpired, due, now)
 	}))
 	if err != nil {
 		return nil, err
@@ -264,7 +316,7 @@ func returnUnits(x *database.Tx, orders []sale.Order, now time.Time) error {
 // meanwhile is passed as it is when it is read.
 func (l *orders) EachOrder(ctx context.Context, id string, row func(sale.Order) error) error {
 	const page = 1000
-	err := fail("report", l.db.Do(ctx, database.ReadOne, func(x *database.Tx) error {
+	err := fail("report", l.db.Do(ctx, database.ReadAll, func(x *database.Tx) error {
 		_, err := load(x, id, false)
 		return err
 	}))
@@ -315,9 +367,12 @@ func (l *orders) Totals(ctx context.Context, id string) (sale.OrderTotals, error
 			return err
 		}
 		return x.Row(`SELECT
-			(SELECT count(*) FROM payments p JOIN orders o ON o.reservation = p.reservation WHERE o.sale = $1 AND p.state = 'refund_due'),
+			(SELECT count(*) FROM payments p JOIN orders o ON o.reservation = p.reservation LEFT JOIN refunds f ON f.payment = p.id
+				WHERE o.sale = $1 AND p.state = 'refund_due' AND coalesce(f.state, 'due') IN ('due', 'sent')),
+			(SELECT count(*) FROM refunds f JOIN orders o ON o.reservation = f.reservation WHERE o.sale = $1 AND f.state = 'done'),
+			(SELECT count(*) FROM refunds f JOIN orders o ON o.reservation = f.reservation WHERE o.sale = $1 AND f.state = 'failed'),
 			(SELECT count(*) FROM buried WHERE sale = $1),
-			(SELECT coalesce(sum(units), 0) FROM movements WHERE sale = $1)`, k.ID).Scan(&t.RefundDue, &t.DeadLetters, &t.Movements)
+			(SELECT coalesce(sum(units), 0) FROM movements WHERE sale = $1)`, k.ID).Scan(&t.RefundDue, &t.Refunded, &t.RefundFailed, &t.DeadLetters, &t.Movements)
 	}))
 	if err != nil {
 		return sale.OrderTotals{}, err

@@ -12,7 +12,9 @@ import (
 	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/ledger/internal/coalesce"
 	"github.com/floodweir/weir/flashsale/ledger/internal/database"
+	"github.com/floodweir/weir/flashsale/ledger/internal/outbox"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/webhook"
 )
 
 // maxPayBatch bounds the payments of one transaction.
@@ -121,16 +123,9 @@ func (l *payments) takeIn(x *database.Tx, batch []*coalesce.Request[charge, sale
 	for i, q := range batch {
 		ids[i] = storable(q.Arg.Reservation)
 	}
-	slices.Sort(ids)
-	// This locks the orders against other payments, cancellations and expiry. The same order
-	// in all transactions avoids deadlocks.
-	orders, err := database.List(x, scanOrder, "SELECT "+orderColumns+" FROM orders WHERE orders.reservation {among:1} ORDER BY orders.reservation {lock:orders}", x.Among(ids))
+	byID, err := lockOrders(x, ids) // against other payments, cancellations and expiry
 	if err != nil {
 		return nil, false, err
-	}
-	byID := make(map[string]*sale.Order, len(orders))
-	for i := range orders {
-		byID[orders[i].ID] = &orders[i]
 	}
 	var receipts []receipt
 	for i, q := range batch {
@@ -249,7 +244,21 @@ func markPaid(x *database.Tx, accepted []receipt, byID map[string]*sale.Order, s
 			soldOut[id] = stock
 		}
 	}
-	return nil
+	return announcePaid(x, accepted, byID, sorted(soldOut))
+}
+
+// announcePaid stores the events of orders that are paid, and of sales whose last unit was paid.
+func announcePaid(x *database.Tx, accepted []receipt, byID map[string]*sale.Order, soldOut []string) error {
+	paid, now := make([]sale.Order, len(accepted)), int64(0)
+	for i, r := range accepted {
+		paid[i] = *byID[r.ID]
+		paid[i].State, paid[i].Payment = sale.Paid, r.Payment
+		now = max(now, r.At)
+	}
+	if err := outbox.AppendOrders(x, webhook.OrderPaid, paid, timeOf(now)); err != nil || len(soldOut) == 0 {
+		return err
+	}
+	return outbox.AppendSales(x, webhook.SaleSoldOut, timeOf(now), soldOut...)
 }
 
 // allPaid adds the stock of sales whose units are all paid to soldOut.

@@ -11,7 +11,9 @@ import (
 
 	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/ledger/internal/database"
+	"github.com/floodweir/weir/flashsale/ledger/internal/outbox"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/webhook"
 )
 
 // orderRow is a reservation and its outcome, as the statements read it.
@@ -36,7 +38,6 @@ const orderRows = "{rows:pos int, id text, sale text, epoch bigint, usr text, sl
 
 // The reasons why a reservation is rejected.
 const (
-	noUnit     = "no_unit"     // every unit is sold
 	noSlot     = "no_slot"     // a user of this sale has no such slot
 	slotTaken  = "slot_taken"  // the user's slot has an order that is pending or paid
 	ticketUsed = "ticket_used" // the ticket has an order
@@ -44,14 +45,14 @@ const (
 
 // CreateOrders implements sale.Ledger. It uses one transaction, and as many statements for a
 // thousand reservations as for one.
-func (l *orders) CreateOrders(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
+func (l *orders) CreateOrders(ctx context.Context, epoch int64, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
 	if len(rs) == 0 {
 		return nil, nil
 	}
 	if len(rs) > 1000 {
 		return nil, fail("place", fmt.Errorf("%w: reservations: got %d, want up to 1000", sale.ErrInvalid, len(rs)))
 	}
-	p := placement{crash: l.crash, now: now, rows: make([]orderRow, len(rs))}
+	p := placement{crash: l.crash, epoch: epoch, now: now, rows: make([]orderRow, len(rs))}
 	for i, r := range rs {
 		if err := validateReservation(r); err != nil {
 			return nil, fail("place", err)
@@ -82,6 +83,7 @@ var errNeedLookup = errors.New("existing rows have to be looked up")
 // placement is one call of CreateOrders.
 type placement struct {
 	crash   crashpoint.Hook
+	epoch   int64 // of the stream
 	now     time.Time
 	rows    []orderRow
 	looks   bool // otherwise it assumes that no existing row conflicts
@@ -104,11 +106,13 @@ func (p *placement) write(x *database.Tx) error {
 	if err != nil {
 		return err
 	}
-	results, fresh, err := decide(p.rows, sales, seen)
+	results, fresh, err := p.decide(sales, seen)
 	if err != nil {
 		return err
 	}
-	if !p.looks && slices.ContainsFunc(fresh, func(n orderRow) bool { return n.State == sale.Rejected }) {
+	if !p.looks && slices.ContainsFunc(results, func(r sale.OrderResult) bool {
+		return r.State == sale.Rejected || r.State == sale.Reserved && !r.Fenced
+	}) {
 		return errNeedLookup
 	}
 	if p.results, p.anyNew = results, len(fresh) > 0; p.anyNew {
@@ -208,8 +212,10 @@ func noneExists(x *database.Tx, lines []orderRow) error {
 	return err
 }
 
-// decide sets the outcome of every row and returns the new rows.
-func decide(lines []orderRow, sales map[string]*capacity, seen []existing) ([]sale.OrderResult, []orderRow, error) {
+// decide sets the outcome of every row and returns the new rows. The rows of the sales are
+// locked, so that no epoch begins before the orders of this one are committed.
+func (p *placement) decide(sales map[string]*capacity, seen []existing) ([]sale.OrderResult, []orderRow, error) {
+	lines := p.rows
 	type key struct {
 		sale, user string
 		slot       int
@@ -241,8 +247,12 @@ func decide(lines []orderRow, sales map[string]*capacity, seen []existing) ([]sa
 			placed[i] = sale.OrderResult{State: k.state}
 			continue
 		}
-		if n.Epoch < 1 || n.Epoch > s.epoch {
-			return nil, nil, fmt.Errorf("%w: reservation %s: epoch: got %d, want 1 to %d", sale.ErrInvalid, n.ID, n.Epoch, s.epoch)
+		if n.Epoch < 1 || n.Epoch > p.epoch || p.epoch > s.epoch {
+			return nil, nil, fmt.Errorf("%w: reservation %s: epoch: got %d in the stream of %d, want 1 to %d", sale.ErrInvalid, n.ID, n.Epoch, p.epoch, s.epoch)
+		}
+		if p.epoch < s.epoch {
+			placed[i] = sale.OrderResult{State: sale.Reserved, Fenced: true}
+			continue
 		}
 		slot, ticket := key{n.Sale, n.User, n.Slot}, [2]string{n.Sale, n.Ticket}
 		n.State, n.Price = sale.Rejected, s.price
@@ -254,7 +264,8 @@ func decide(lines []orderRow, sales map[string]*capacity, seen []existing) ([]sa
 		case slots[slot]:
 			n.Note = slotTaken
 		case s.free < 1:
-			n.Note = noUnit
+			placed[i] = sale.OrderResult{State: sale.Reserved}
+			continue
 		default:
 			n.State = sale.PendingPay
 			s.free--
@@ -300,8 +311,33 @@ func (p *placement) insert(x *database.Tx, fresh []orderRow) error {
 			return err
 		}
 	}
+	// Money may have arrived before the order.
+	all := make([]string, len(fresh))
+	for i, n := range fresh {
+		all[i] = n.ID
+	}
+	if err := outbox.AppendOrders(x, webhook.OrderReserved, ordersOf(fresh, sale.PendingPay), p.now); err != nil {
+		return err
+	}
+	if _, err := applyWaiting(x, p.crash, all, p.now); err != nil {
+		return err
+	}
 	p.crash.At(crashpoint.PlaceCounted)
 	return nil
+}
+
+// ordersOf returns the orders of the rows in a state.
+func ordersOf(rows []orderRow, state sale.OrderState) []sale.Order {
+	var all []sale.Order
+	for _, n := range rows {
+		if n.State == state {
+			all = append(all, sale.Order{
+				Reservation: sale.Reservation{ID: n.ID, Sale: n.Sale, User: n.User, Slot: n.Slot, At: timeOf(n.At), PayBy: timeOf(n.PayBy)},
+				State:       state, Price: n.Price,
+			})
+		}
+	}
+	return all
 }
 
 // MarkLost implements sale.Ledger. It changes nothing for a lost or rejected reservation. It
@@ -329,7 +365,11 @@ func (l *orders) MarkLost(ctx context.Context, r sale.Reservation, now time.Time
 		_, err = x.Exec(`INSERT INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'lost', $10, $11, $11)`,
 			n.ID, n.Sale, n.Epoch, n.User, n.Slot, n.Ticket, n.Key, n.At, n.PayBy, k.Price, millis(now))
-		return err
+		if err != nil {
+			return err
+		}
+		n.State, n.Price = sale.Lost, k.Price
+		return outbox.AppendOrders(x, webhook.OrderLost, ordersOf([]orderRow{n}, sale.Lost), now)
 	}))
 }
 

@@ -51,11 +51,12 @@ func (l *sales) MarkRecovered(ctx context.Context, id string, epoch int64, now t
 	})
 }
 
-// InitialState implements sale.Ledger. Pending is empty, because a recovery drains the stream of
-// the earlier epoch.
+// InitialState implements sale.Ledger. Read after NextEpoch it has every order of the earlier
+// epochs, because those reservations are fenced. Pending is empty, because a recovery drains the
+// stream of the earlier epoch.
 func (l *sales) InitialState(ctx context.Context, id string) (sale.InitialState, error) {
 	var o sale.InitialState
-	err := fail("opening", l.db.Do(ctx, database.Read, func(x *database.Tx) error {
+	err := fail("opening", l.db.Do(ctx, database.ReadAll, func(x *database.Tx) error {
 		k, err := load(x, id, false)
 		if err != nil {
 			return err
@@ -65,10 +66,57 @@ func (l *sales) InitialState(ctx context.Context, id string) (sale.InitialState,
 		for i := range orders {
 			o.Reserved[i] = orders[i].Reservation
 		}
+		if err != nil {
+			return err
+		}
+		unpaid, err := database.List(x, scanUnpaid, "SELECT usr, COUNT(*) FROM orders WHERE sale = $1 AND state IN ('expired', 'cancelled') GROUP BY usr", k.ID)
+		for _, u := range unpaid {
+			if o.Unpaid == nil {
+				o.Unpaid = make(map[string]int, len(unpaid))
+			}
+			o.Unpaid[u.user] = int(u.n)
+		}
 		return err
 	}))
 	if err != nil {
 		return sale.InitialState{}, err
 	}
 	return o, nil
+}
+
+// unpaid is the number of orders that a user left unpaid.
+type unpaid struct {
+	user string
+	n    int64
+}
+
+func scanUnpaid(scan func(...any) error) (u unpaid, err error) {
+	err = scan(&u.user, &u.n)
+	return u, err
+}
+
+// Payments implements sale.Ledger.
+func (l *sales) Payments(ctx context.Context, id string, max int) (sale.Payments, error) {
+	var p sale.Payments
+	err := fail("payments", l.db.Do(ctx, database.ReadAll, func(x *database.Tx) error {
+		p = sale.Payments{}
+		times, err := database.List(x, scanNumber, "SELECT pay_by FROM orders WHERE sale = $1 AND state = 'pending_pay' ORDER BY pay_by LIMIT $2", id, max)
+		if err != nil {
+			return err
+		}
+		for _, ms := range times {
+			p.PayBy = append(p.PayBy, time.UnixMilli(ms).UTC())
+		}
+		counts, err := database.List(x, scanNumber, "SELECT COUNT(*) FROM orders WHERE sale = $1 AND state = 'paid' UNION ALL SELECT COUNT(*) FROM orders WHERE sale = $1 AND state IN ('expired', 'cancelled')", id)
+		if err == nil && len(counts) == 2 {
+			p.Paid, p.Unpaid = counts[0], counts[1]
+		}
+		return err
+	}))
+	return p, err
+}
+
+func scanNumber(scan func(...any) error) (n int64, err error) {
+	err = scan(&n)
+	return n, err
 }

@@ -3,7 +3,9 @@ package ledger
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/base32"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,11 +14,12 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/ledger/internal/database"
+	"github.com/floodweir/weir/flashsale/ledger/internal/outbox"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
 const saleColumns = `id, merchant, sku, title, price, currency, stock, per_user, starts_at, ends_at, headroom, queue,
-	lobby_ms, pay_within_ms, token_for_ms, work, sold, paid, state, why, recovering, epoch, version, created`
+	lobby_ms, pay_within_ms, token_for_ms, work, members_only, sold, paid, state, why, recovering, epoch, version, created`
 
 // sales implements sale.SaleLedger.
 type sales struct{ db *database.DB }
@@ -31,12 +34,12 @@ func scanSale(scan func(...any) error) (saleRow, error) {
 	var k saleRow
 	s := &k.Sale
 	var starts, ends, lobby, pay, token, created int64
-	var recovering int
+	var recovering, members int
 	err := scan(&s.ID, &s.Merchant, &s.SKU, &s.Title, &s.Price, &s.Currency, &s.Stock, &s.PerUser, &starts, &ends, &s.Headroom, &s.Queue,
-		&lobby, &pay, &token, &s.Work, &s.Sold, &s.Paid, &s.State, &s.StateReason, &recovering, &s.Epoch, &s.Version, &created)
+		&lobby, &pay, &token, &s.Work, &members, &s.Sold, &s.Paid, &s.State, &s.StateReason, &recovering, &s.Epoch, &s.Version, &created)
 	s.StartsAt, s.EndsAt, s.CreatedAt = timeOf(starts), timeOf(ends), timeOf(created)
 	s.Lobby, s.PayWithin, s.TokenFor = ms(lobby), ms(pay), ms(token)
-	k.recovering = recovering != 0
+	k.recovering, s.MembersOnly = recovering != 0, members != 0
 	return k, err
 }
 
@@ -66,10 +69,7 @@ func (l *sales) Create(ctx context.Context, merchant string, d sale.Draft, now t
 		State: sale.Drafted, Version: 1, CreatedAt: timeOf(millis(now)),
 	}
 	err := fail("create", l.db.Do(ctx, database.Write, func(x *database.Tx) error {
-		args := append([]any{s.ID, s.Merchant, millis(s.CreatedAt)}, draftArgs(d)...)
-		if _, err := x.Exec(`INSERT INTO sales (id, merchant, created, sku, title, price, currency, stock, per_user,
-			starts_at, ends_at, headroom, queue, lobby_ms, pay_within_ms, token_for_ms, work)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`, args...); err != nil {
+		if _, err := insertDraft(x, &s); err != nil {
 			return err
 		}
 		return appendAudit(x, merchant, s.ID, "created", now)
@@ -80,10 +80,64 @@ func (l *sales) Create(ctx context.Context, merchant string, d sale.Draft, now t
 	return s, nil
 }
 
+// insertDraft inserts a draft. It returns false if the sale exists.
+func insertDraft(x *database.Tx, s *sale.Sale) (bool, error) {
+	args := append([]any{s.ID, s.Merchant, millis(s.CreatedAt)}, draftArgs(s.Draft)...)
+	n, err := x.Exec(`INSERT INTO sales (id, merchant, created, sku, title, price, currency, stock, per_user,
+		starts_at, ends_at, headroom, queue, lobby_ms, pay_within_ms, token_for_ms, work, members_only)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) ON CONFLICT (id) DO NOTHING`, args...)
+	return n == 1, err
+}
+
+// Copy implements sale.Ledger. The ID of the copy is derived from the key, so that a repeated
+// call finds the first copy.
+func (l *sales) Copy(ctx context.Context, merchant, id, key string, now time.Time) (sale.Sale, error) {
+	if err := validateName("key", key); err != nil {
+		return sale.Sale{}, fail("copy", err)
+	}
+	sum := sha256.Sum256([]byte("copy\x00" + id + "\x00" + key))
+	s := sale.Sale{
+		ID: strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:16]), Merchant: merchant,
+		State: sale.Drafted, Version: 1, CreatedAt: timeOf(millis(now)),
+	}
+	err := fail("copy", l.db.Do(ctx, database.Write, func(x *database.Tx) error {
+		from, err := load(x, id, false)
+		if err == nil && from.Merchant != merchant {
+			err = fmt.Errorf("sale %s: %w", quote(id), sale.ErrNotFound)
+		}
+		if err != nil {
+			return err
+		}
+		s.Draft = from.Draft
+		if late := now.Sub(s.StartsAt); late >= 0 {
+			const day = 24 * time.Hour
+			shift := (late/day + 1) * day
+			s.StartsAt, s.EndsAt = s.StartsAt.Add(shift), s.EndsAt.Add(shift)
+		}
+		fresh, err := insertDraft(x, &s)
+		if err != nil {
+			return err
+		}
+		if !fresh {
+			k, err := load(x, s.ID, false)
+			s = k.Sale
+			return err
+		}
+		if _, err := x.Exec("INSERT INTO products (sale, body, changed) SELECT $2, body, $3 FROM products WHERE sale = $1", from.ID, s.ID, millis(now)); err != nil {
+			return err
+		}
+		return appendAudit(x, merchant, s.ID, "copied from "+from.ID, now)
+	}))
+	if err != nil {
+		return sale.Sale{}, err
+	}
+	return s, nil
+}
+
 func draftArgs(d sale.Draft) []any {
 	return []any{
 		d.SKU, d.Title, d.Price, d.Currency, d.Stock, d.PerUser, millis(d.StartsAt), millis(d.EndsAt), d.Headroom, string(d.Queue),
-		d.Lobby.Milliseconds(), d.PayWithin.Milliseconds(), d.TokenFor.Milliseconds(), d.Work,
+		d.Lobby.Milliseconds(), d.PayWithin.Milliseconds(), d.TokenFor.Milliseconds(), d.Work, bit(d.MembersOnly),
 	}
 }
 
@@ -103,7 +157,7 @@ func (l *sales) Edit(ctx context.Context, merchant, id string, version int64, d 
 			return fmt.Errorf("%w: sale %s has version %d, not %d", sale.ErrConflict, k.ID, k.Version, version)
 		}
 		_, err := x.Exec(`UPDATE sales SET version = version + 1, sku = $2, title = $3, price = $4, currency = $5, stock = $6, per_user = $7,
-			starts_at = $8, ends_at = $9, headroom = $10, queue = $11, lobby_ms = $12, pay_within_ms = $13, token_for_ms = $14, work = $15
+			starts_at = $8, ends_at = $9, headroom = $10, queue = $11, lobby_ms = $12, pay_within_ms = $13, token_for_ms = $14, work = $15, members_only = $16
 			WHERE id = $1`, append([]any{k.ID}, draftArgs(d)...)...)
 		return err
 	})
@@ -262,6 +316,11 @@ func (l *sales) SetState(ctx context.Context, actor, id string, to sale.State, w
 		}
 		if k.State == sale.Drafted {
 			if err := moveStock(x, k.ID, "expose", k.Stock, now); err != nil {
+				return err
+			}
+		}
+		if state == sale.Ended && k.State != sale.Ended {
+			if err := outbox.AppendEnded(x, k.ID, now); err != nil {
 				return err
 			}
 		}

@@ -44,15 +44,17 @@ const (
 	ticket
 	token
 	receipt
-	callback
+	paymentKey
 	csrf
 	password
 	work
+	login
+	proof
 	kinds
 )
 
 func (k kind) label() string {
-	return "flashsale v1 " + [kinds]string{"session", "office", "ticket", "token", "receipt", "callback", "csrf", "password", "work"}[k]
+	return "flashsale v1 " + [kinds]string{"session", "office", "ticket", "token", "receipt", "payment key", "csrf", "password", "work", "login", "proof"}[k]
 }
 
 // Keys signs with one secret, and accepts signatures of it and of an older one.
@@ -136,16 +138,6 @@ func (k *Keys) signed(kd kind, message, mac []byte) bool {
 		return true
 	}
 	return k.older != nil && hmac.Equal(k.older[kd].sum(sum[:0], message), mac)
-}
-
-// Callback returns the signature of a payment callback with this body, in lower-case hex.
-func (k *Keys) Callback(body []byte) string {
-	return hex.EncodeToString(k.current[callback].sum(nil, body))
-}
-
-// CallbackOK reports whether signature is [Keys.Callback] of the body.
-func (k *Keys) CallbackOK(body []byte, signature string) bool {
-	return k.proves(callback, body, signature)
 }
 
 // CSRF returns the value that proves that a request comes from a page of the session. session

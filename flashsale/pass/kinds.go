@@ -9,10 +9,12 @@ import (
 // Times are stored in whole milliseconds, rounded down, and returned in UTC. For a value with a
 // text above MaxField, every method that signs returns an empty string, which no method opens.
 
-// Session identifies a user until Expires.
+// Session identifies a user until Expires. Proof names how the identity was proven; it is empty
+// for a guest and a merchant.
 type Session struct {
 	User    string
 	Expires time.Time
+	Proof   string
 }
 
 // Session signs a buyer's session.
@@ -33,6 +35,9 @@ func (k *Keys) OpenOffice(text string, now time.Time) (Session, error) {
 
 func (k *Keys) sealSession(kd kind, s Session) string {
 	w := write().text(s.User).at(s.Expires)
+	if s.Proof != "" {
+		w = w.text(s.Proof)
+	}
 	return k.seal(kd, w.b, w.fits())
 }
 
@@ -42,6 +47,11 @@ func (k *Keys) openSession(kd kind, text string, now time.Time) (Session, error)
 		return Session{}, err
 	}
 	s := Session{User: f.text(), Expires: f.at()}
+	if len(f) > 0 {
+		if s.Proof = f.text(); s.Proof == "" {
+			return Session{}, ErrBad
+		}
+	}
 	if !f.done() || s.User == "" {
 		return Session{}, ErrBad
 	}
@@ -49,6 +59,34 @@ func (k *Keys) openSession(kd kind, text string, now time.Time) (Session, error)
 		return Session{}, ErrExpired
 	}
 	return s, nil
+}
+
+// Login is a login at an OpenID provider in progress.
+type Login struct {
+	State, Nonce, Verifier, Return string
+	Expires                        time.Time
+}
+
+// Login signs a login.
+func (k *Keys) Login(l Login) string {
+	w := write().text(l.State, l.Nonce, l.Verifier, l.Return).at(l.Expires)
+	return k.seal(login, w.b, w.fits())
+}
+
+// OpenLogin opens a login that is valid at now.
+func (k *Keys) OpenLogin(text string, now time.Time) (Login, error) {
+	f, err := k.open(login, text)
+	if err != nil {
+		return Login{}, err
+	}
+	l := Login{State: f.text(), Nonce: f.text(), Verifier: f.text(), Return: f.text(), Expires: f.at()}
+	if !f.done() {
+		return Login{}, ErrBad
+	}
+	if !now.Before(l.Expires) {
+		return Login{}, ErrExpired
+	}
+	return l, nil
 }
 
 // Ticket is a user's ticket with its position in the queue of a sale.
@@ -127,4 +165,33 @@ func (k *Keys) OpenReceipt(text string) (sale.Reservation, error) {
 		return sale.Reservation{}, ErrBad
 	}
 	return r, nil
+}
+
+// Proof shows that a user has done work for a sale, or has paid an order if Sale is empty.
+type Proof struct {
+	User    string
+	Sale    string
+	Expires time.Time
+}
+
+// Proof signs a proof.
+func (k *Keys) Proof(p Proof) string {
+	w := write().text(p.User, p.Sale).at(p.Expires)
+	return k.seal(proof, w.b, w.fits())
+}
+
+// OpenProof opens a proof that is valid at now.
+func (k *Keys) OpenProof(text string, now time.Time) (Proof, error) {
+	f, err := k.open(proof, text)
+	if err != nil {
+		return Proof{}, err
+	}
+	p := Proof{User: f.text(), Sale: f.text(), Expires: f.at()}
+	if !f.done() || p.User == "" {
+		return Proof{}, ErrBad
+	}
+	if !now.Before(p.Expires) {
+		return Proof{}, ErrExpired
+	}
+	return p, nil
 }

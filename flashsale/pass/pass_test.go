@@ -121,11 +121,19 @@ func TestRotation(t *testing.T) {
 			t.Errorf("%s of a secret that is not known yet: %v", c.name, err)
 		}
 	}
-	body := []byte(`{"receipt":"x"}`)
-	if !during.CallbackOK(body, before.Callback(body)) || after.CallbackOK(body, before.Callback(body)) ||
-		!during.CSRFOK("c", before.CSRF("c")) || after.CSRFOK("c", before.CSRF("c")) ||
+	sealed, err := before.SealKey("bank", "a key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := during.OpenKey("bank", sealed)
+	_, gone := after.OpenKey("bank", sealed)
+	_, other := before.OpenKey("shop", sealed)
+	if got != "a key" || err != nil || !errors.Is(gone, pass.ErrBad) || !errors.Is(other, pass.ErrBad) {
+		t.Errorf("a key of a provider: %q, %v; without the secret %v; of another provider %v", got, err, gone, other)
+	}
+	if !during.CSRFOK("c", before.CSRF("c")) || after.CSRFOK("c", before.CSRF("c")) ||
 		!during.PasswordOK("c", "h", before.Password("c", "h")) || after.PasswordOK("c", "h", before.Password("c", "h")) {
-		t.Error("callback, CSRF or password do not follow the change")
+		t.Error("CSRF or password do not follow the change")
 	}
 }
 
@@ -146,16 +154,16 @@ func TestExpiry(t *testing.T) {
 func TestProofs(t *testing.T) {
 	k := keys(t, secret)
 	body := []byte(`{"receipt":"r","payment":"p","amount":1}`)
-	sig := k.Callback(body)
-	if !k.CallbackOK(body, sig) {
-		t.Error("a good callback is refused")
+	sig := k.CSRF(string(body))
+	if !k.CSRFOK(string(body), sig) {
+		t.Error("a good proof is refused")
 	}
-	for _, bad := range []string{"", strings.ToUpper(sig), sig[:62], sig + "00", "0x" + sig, " " + sig, k.CSRF(string(body)), strings.Repeat("z", 64)} {
-		if k.CallbackOK(body, bad) {
+	for _, bad := range []string{"", strings.ToUpper(sig), sig[:62], sig + "00", "0x" + sig, " " + sig, k.Password("a", "b"), strings.Repeat("z", 64)} {
+		if k.CSRFOK(string(body), bad) {
 			t.Errorf("%q is accepted", bad)
 		}
 	}
-	if k.CallbackOK(append([]byte{' '}, body...), sig) {
+	if k.CSRFOK(" "+string(body), sig) {
 		t.Error("another body is accepted")
 	}
 	if !k.CSRFOK("cookie", k.CSRF("cookie")) || k.CSRFOK("cookie2", k.CSRF("cookie")) || k.CSRFOK("cookie", "") {

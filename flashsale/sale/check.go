@@ -25,6 +25,23 @@ func (j JoinRequest) Validate() error {
 		return invalid("JoinRequest.Batch", j.Batch, "at most 64 bytes")
 	case j.Batch != "" && j.Until.IsZero():
 		return invalid("JoinRequest.Until", j.Until, "a time, as there is a Batch")
+	case j.Reservation != "" && !IsID(j.Reservation):
+		return invalid("JoinRequest.Reservation", j.Reservation, "empty, or 16 to 64 letters, digits, -")
+	case j.MaxBacklog < 0:
+		return invalid("JoinRequest.MaxBacklog", j.MaxBacklog, "0 or more")
+	}
+	return nil
+}
+
+// Validate returns an error that wraps ErrInvalid if no inventory can accept p.
+func (p PollRequest) Validate() error {
+	switch {
+	case !isUser(p.User):
+		return invalid("PollRequest.User", p.User, "1 to 128 bytes of UTF-8")
+	case p.Reservation != "" && !IsID(p.Reservation):
+		return invalid("PollRequest.Reservation", p.Reservation, "empty, or 16 to 64 letters, digits, -")
+	case p.MaxBacklog < 0:
+		return invalid("PollRequest.MaxBacklog", p.MaxBacklog, "0 or more")
 	}
 	return nil
 }
@@ -41,6 +58,26 @@ func (a ReserveRequest) Validate() error {
 		return invalid("ReserveRequest.Key", a.Key, "at most 64 bytes of UTF-8")
 	case !IsID(a.Reservation):
 		return invalid("ReserveRequest.Reservation", a.Reservation, "16 to 64 letters, digits, -")
+	}
+	return nil
+}
+
+// Validate returns an error that wraps ErrInvalid if no inventory can have made r. Its Slot is
+// not checked.
+func (r Reservation) Validate() error {
+	switch {
+	case !isUser(r.User):
+		return invalid("Reservation.User", r.User, "1 to 128 bytes of UTF-8")
+	case r.Epoch < 1 || r.Epoch > 1<<53:
+		return invalid("Reservation.Epoch", r.Epoch, "1 to 2^53")
+	case !IsID(r.ID):
+		return invalid("Reservation.ID", r.ID, "16 to 64 letters, digits, -")
+	case !IsID(r.Ticket):
+		return invalid("Reservation.Ticket", r.Ticket, "16 to 64 letters, digits, -")
+	case !isStoredKey(r.Key):
+		return invalid("Reservation.Key", r.Key, "at most 64 bytes of UTF-8")
+	case r.At.UnixMilli() < 0 || r.PayBy.Before(r.At):
+		return invalid("Reservation.PayBy", r.PayBy, "a time after At, both after 1970")
 	}
 	return nil
 }
@@ -63,10 +100,17 @@ func (o *InitialState) Validate() error {
 		return invalid("InitialState.Sale.PayWithin", s.PayWithin, "1 ms or more")
 	case s.Lobby < 0:
 		return invalid("InitialState.Sale.Lobby", s.Lobby, "0 or more")
+	case s.Headroom < 0 || s.TokenFor < 0:
+		return invalid("InitialState.Sale.Headroom", s.Headroom, "0 or more, as TokenFor")
 	case !s.StartsAt.Before(s.EndsAt):
 		return invalid("InitialState.Sale.EndsAt", s.EndsAt, "a time after StartsAt")
 	case int64(len(o.Reserved)+len(o.Pending)) > s.Stock:
 		return invalid("InitialState.Reserved", len(o.Reserved)+len(o.Pending), fmt.Sprintf("at most %d, the stock, with Pending", s.Stock))
+	}
+	for user, n := range o.Unpaid {
+		if !isUser(user) || n < 1 || n > 1<<30 {
+			return invalid("InitialState.Unpaid", fmt.Sprintf("%s: %d", user, n), "1 or more for each user")
+		}
 	}
 	type slot struct {
 		user string

@@ -6,7 +6,7 @@ import (
 )
 
 // Inventory holds the waiting room and the free units of sales. It is safe for concurrent use.
-// Every method except Open and Close returns ErrStale, and changes nothing, if there is no
+// Every method except Open, Close and Attend returns ErrStale, and changes nothing, if there is no
 // state of the sale at the epoch. After an error that wraps ErrUnavailable the operation may
 // have happened. Arguments that are never valid (see the Validate methods) return an error
 // that wraps ErrInvalid.
@@ -27,8 +27,22 @@ import (
 //  8. Nothing is reserved before StartsAt, from EndsAt on, or while paused, by the inventory's
 //     clock. The clock never goes back in one process and has milliseconds; finer parts of
 //     times are cut off.
-//  9. What a user can make it store is bounded: the last ticket, and MaxReservations
-//     reservations of an epoch, including returned ones and those of the InitialState.
+//  9. What a user can make it store is bounded: the last ticket, the units that the user holds,
+//     and up to PerUser + MaxUnpaid returned reservations of an epoch.
+//  10. Join and Poll make a ticket present until its deadline: the time of the call plus
+//     Grace(TicketStatus.Poll). TicketStatus.Poll is PollInterval for a waiting ticket and one
+//     second for an admitted one. A ticket that was admitted by a Batch needs no presence.
+//  11. From its deadline on, a ticket is absent. It has no position, is not counted, is not
+//     admitted, and cannot reserve (NotAdmitted). An admitted ticket returns to the queue in
+//     this way. Until ReclaimFor after the deadline, a Join or Poll restores the ticket at its
+//     rank. After that its state is TicketExpired.
+//  12. A ticket is admitted by its own Join or Poll alone: between StartsAt and EndsAt, while
+//     the sale is not paused and the stream has fewer than MaxBacklog entries. With
+//     Reservation set, a ticket with fewer than Free present tickets ahead reserves a unit in
+//     the same call. Without it, a ticket with fewer than Headroom × Free − Outstanding present
+//     tickets ahead is admitted for TokenFor.
+//  13. A user with u returned reservations gets ranks that are Penalty(u, PayWithin) later than
+//     those of users without. From MaxUnpaid on, Join refuses.
 type Inventory interface {
 	// Open builds the state of o.Sale at its epoch and replaces that of any earlier epoch. While
 	// an earlier stream has entries, it returns an error that wraps ErrConflict. If there is
@@ -53,32 +67,34 @@ type Inventory interface {
 	// sold out, also while the ledger is unavailable.
 	SetPaid(ctx context.Context, sale string, epoch int64, paid int64) error
 
-	// Join gives a user a ticket in the queue. A user keeps a ticket that waits, one whose
-	// admission is valid, and one with the requested ID; Join returns its status. A user with
-	// any other ticket, or with none, gets a new one. Join refuses, in this order,
+	// Join gives a user a ticket in the queue, and then does what Poll does. A user keeps a
+	// ticket that waits or can be restored, one whose admission is valid, and one with the
+	// requested ID. If the requested ID has reserved before, the user keeps any ticket. A user
+	// with another ticket, or with none, gets a new one. Join refuses, in this order,
 	//
 	//   - HasEnded: from EndsAt on;
 	//   - IsPaused: with Batch, while the sale is paused;
 	//   - NotStarted: before StartsAt; in a Shuffled sale, before StartsAt − Lobby (with
 	//     Batch, before StartsAt);
-	//   - PerUserLimit: the user holds PerUser units, or has made MaxReservations in this epoch;
+	//   - PerUserLimit: the user holds PerUser units, or has MaxUnpaid returned ones;
 	//   - QueueFull: without Batch, if Max is not 0 and Max or more wait; or if the inventory
 	//     cannot store another user or another reservation.
 	//
 	// The ticket's rank is Rank if that is not 0 and the user had no ticket in this epoch yet.
 	// The caller must know that the ticket of that Rank was not used, because a rebuilt
 	// inventory does not. Otherwise it is Lot, if that is not 0, the sale is Shuffled and has
-	// not started. Otherwise it is the clock in microseconds or more: above every rank of this
-	// epoch. If a Rank or a Lot is taken, the next free one above it is used.
+	// not started. Otherwise it is the clock in microseconds, or one more than the last rank if
+	// that is later, plus the user's Penalty. Ranks with a penalty are not the last rank. If
+	// another present ticket has the rank, the next free one above it is used.
 	Join(ctx context.Context, j JoinRequest) (TicketStatus, error)
 
-	// Status returns the status of a user's ticket. It changes nothing.
-	Status(ctx context.Context, sale string, epoch int64, user string) (TicketStatus, error)
+	// Poll makes a waiting or admitted ticket present, restores it if it is absent, and admits
+	// it or reserves a unit if its turn has come (rules 10 to 12). It never makes a ticket. For
+	// a user who can reserve no more units it returns PerUserLimit and changes nothing.
+	Poll(ctx context.Context, p PollRequest) (TicketStatus, error)
 
-	// Admit admits the first n tickets of the queue, 1 to 1,000, or as many as there are, until
-	// the given time, and returns how many. It admits none while the sale is paused, before
-	// StartsAt, from EndsAt on, or if until is in the past.
-	Admit(ctx context.Context, sale string, epoch int64, batch string, n int, until time.Time) (int, error)
+	// Status returns the status of a user's ticket. It does not make the ticket present.
+	Status(ctx context.Context, sale string, epoch int64, user string) (TicketStatus, error)
 
 	// Reserve reserves a unit for an admitted ticket. It returns, in this order,
 	//
@@ -87,12 +103,24 @@ type Inventory interface {
 	//   - HasEnded: from EndsAt on;
 	//   - IsPaused: while the sale is paused;
 	//   - NotStarted: before StartsAt;
-	//   - NotAdmitted: the ticket is not the user's current one, or it waits;
+	//   - NotAdmitted: the ticket is not the user's current one, or it waits or is absent;
 	//   - AdmissionExpired: the ticket was admitted, and its Until has come;
-	//   - PerUserLimit: the user holds PerUser units, or has made MaxReservations in this epoch;
+	//   - PerUserLimit: the user holds PerUser units, or has MaxUnpaid returned ones;
 	//   - IsAllTaken: no unit is free; the ticket stays admitted;
 	//   - the reservation, on the lowest free slot of the user. The ticket is spent.
 	Reserve(ctx context.Context, r ReserveRequest) (ReserveResult, error)
+
+	// Transfer takes a free unit at this epoch for a reservation of an earlier one, and adds it
+	// to the stream of this epoch. The reservation keeps its ID, epoch, ticket, key and times,
+	// and its slot if that is free. Transfer reports whether this epoch has the reservation
+	// now; calling it again changes nothing. The time and a pause do not matter, because the
+	// reservation was acknowledged before. It returns false, and changes nothing, if
+	//
+	//   - no unit is free;
+	//   - the user holds PerUser units;
+	//   - the ticket or the key has made another reservation;
+	//   - the inventory cannot store another user or another reservation.
+	Transfer(ctx context.Context, epoch int64, r Reservation) (bool, error)
 
 	// Return returns the unit of a reservation, after its order expired or was cancelled, or if
 	// it became no order. It reports whether this call did so: false for a reservation that
@@ -100,7 +128,8 @@ type Inventory interface {
 	// stays spent.
 	Return(ctx context.Context, sale string, epoch int64, user, reservation string) (bool, error)
 
-	// Counts returns the counts of a sale.
+	// Counts returns the counts of a sale. Tickets that became absent are counted as waiting
+	// until a call removes them. Join, Poll and Status remove up to 64, and Counts up to 2,000.
 	Counts(ctx context.Context, sale string, epoch int64) (Counts, error)
 
 	// Next returns up to max entries of the stream, 1 to 1,000, that no worker has, the oldest
@@ -113,16 +142,29 @@ type Inventory interface {
 	// Ack removes entries from the stream. IDs that are not in it are ignored.
 	Ack(ctx context.Context, sale string, epoch int64, ids ...string) error
 
+	// Attend records that a worker's process works, and returns how many others have stopped:
+	// those that called it before and not in the last WorkerFor. Each is counted once, for one
+	// caller. If the inventory has lost the record of the worker, it counts as one more. Entries
+	// of a process that has stopped are in streams, so the caller should read those of all sales.
+	// Attend requires no state.
+	Attend(ctx context.Context, worker string) (stopped int, err error)
+
 	// Delete deletes the state of a sale at this epoch, after its end. While its stream has
 	// entries, it returns an error that wraps ErrConflict.
 	Delete(ctx context.Context, sale string, epoch int64) error
 }
+
+// WorkerFor is the time after which a worker that does not call Attend has stopped.
+const WorkerFor = 15 * time.Second
 
 // InitialState is the state from which an inventory of a sale is built.
 type InitialState struct {
 	Sale     Sale          // with its epoch, stock, and how many are paid; paused if State is Paused
 	Reserved []Reservation // of pending and paid orders: they hold their units
 	Pending  []Reservation // entries of an earlier stream that are not orders yet; none if it was drained
+
+	// Unpaid is the number of reservations of earlier epochs that each user left unpaid.
+	Unpaid map[string]int
 }
 
 // JoinRequest asks for a ticket.
@@ -138,12 +180,24 @@ type JoinRequest struct {
 	// Batch and Until admit the ticket at once. They are for Direct sales.
 	Batch string
 	Until time.Time
+
+	Reservation string // as in PollRequest
+	MaxBacklog  int64  // as in PollRequest
 }
 
-// MaxReservations bounds the reservations of a sale that a user can make in one epoch, returned
-// ones included. An inventory stores each until the epoch ends, to answer repeated calls. It
-// is ten times the largest PerUser.
-const MaxReservations = 100
+// PollRequest is one sign of a visitor's presence.
+type PollRequest struct {
+	Sale  string
+	Epoch int64
+	User  string
+
+	// Reservation is the ID of a reservation to make when the ticket's turn has come: unique,
+	// 16 to 64 letters, digits, -. If it is empty, the ticket is only admitted.
+	Reservation string
+
+	// MaxBacklog prevents admissions while so many entries are unacknowledged; 0 for no bound.
+	MaxBacklog int64
+}
 
 // MaxLot is the largest lot. Ranks of tickets after the start are above it.
 const MaxLot = 1 << 40
@@ -153,10 +207,10 @@ type TicketState string
 
 const (
 	NoTicket      TicketState = "none"
-	Waiting       TicketState = "waiting"  // in the queue
+	Waiting       TicketState = "waiting"  // in the queue, or absent and restorable
 	Admitted      TicketState = "admitted" // can reserve a unit
 	Spent         TicketState = "spent"    // has reserved a unit
-	TicketExpired TicketState = "passed"   // was admitted and did not reserve in time; the user can join again
+	TicketExpired TicketState = "passed"   // did not reserve in time, or was absent too long; the user can join again
 )
 
 // TicketStatus is the status of a user in an inventory.
@@ -165,7 +219,11 @@ type TicketStatus struct {
 	Reason   Reason        // why Join refused
 	Ticket   string        // empty with NoTicket
 	Rank     int64         // the ticket's position in the order of the queue
-	Ahead    int64         // Waiting: how many tickets are before it, exactly or within 1 %
+	Ahead    int64         // Waiting: how many present tickets are before it
+	Poll     time.Duration // Waiting and Admitted: when to poll again
+	Absent   bool          // Waiting: the ticket is absent
+	Restored bool          // of Join and Poll: the ticket was absent
+	NewTurn  bool          // of Join and Poll: this call admitted the ticket
 	Batch    string        // Admitted: the batch that admitted it
 	Until    time.Time     // Admitted: when the admission expires
 	Reserved []Reservation // the units of this sale that the user holds
@@ -215,10 +273,12 @@ type Counts struct {
 	Now         time.Time // the inventory's clock
 	Stock       int64     // all units
 	Free        int64
-	Waiting     int64 // tickets in the queue
+	Waiting     int64 // present tickets in the queue
 	Outstanding int64 // tickets whose admission is valid and unused
 	Reserved    int64 // reservations that were not returned
 	Paid        int64 // the largest number that SetPaid set
 	Backlog     int64 // unacknowledged entries of the stream
+	Turns       int64 // tickets that were admitted, in this epoch
+	Left        int64 // waiting tickets that became absent and were not restored, in this epoch
 	Paused      bool
 }

@@ -20,9 +20,13 @@ import (
 //     and no state follows these.
 //  5. A payment is applied once by its ID. A payment that was not accepted is REFUND_DUE.
 //  6. The contact of an order is the last one that its buyer set while it was pending or paid.
+//  7. A reservation becomes an order only while its sale is at the epoch of its stream.
+//  8. Money that a provider reports pays an order once or is refunded once. No order expires
+//     while its payment is open at a provider, for up to CloseGrace.
 type Ledger interface {
 	SaleLedger
 	OrderLedger
+	PaymentLedger
 	RecordLedger
 
 	// Ping returns an error if the database is unavailable.
@@ -38,6 +42,11 @@ type SaleLedger interface {
 
 	// Edit replaces the draft of a sale that is at version and not exposed yet.
 	Edit(ctx context.Context, merchant, id string, version int64, d Draft) (Sale, error)
+
+	// Copy creates a draft from a sale of the merchant, with its product, once for each key of
+	// the sale. A repeated key returns the first copy as it is now. If the sale has started,
+	// the copy starts at the same time of day (UTC), on the first day where that is after now.
+	Copy(ctx context.Context, merchant, id, key string, now time.Time) (Sale, error)
 
 	// Sale returns a sale.
 	Sale(ctx context.Context, id string) (Sale, error)
@@ -58,9 +67,10 @@ type SaleLedger interface {
 	// AddStock adds units to a sale that is exposed or paused, once for each key of it.
 	AddStock(ctx context.Context, actor, id, key string, units int64, now time.Time) (Sale, error)
 
-	// NextEpoch assigns the next epoch to a sale at epoch and marks it as recovering. One of
-	// several concurrent calls succeeds, and the others return ErrConflict. A sale that
-	// its merchant paused stays paused after the recovery.
+	// NextEpoch assigns the next epoch to a sale at epoch and marks it as recovering. From then
+	// on, reservations of the earlier epoch are fenced. One of several concurrent calls
+	// succeeds, and the others return ErrConflict. A sale that its merchant paused stays
+	// paused after the recovery.
 	NextEpoch(ctx context.Context, id string, epoch int64, now time.Time) (Sale, error)
 
 	// MarkRecovered records that the inventory has the state of a sale at epoch.
@@ -68,14 +78,26 @@ type SaleLedger interface {
 
 	// InitialState returns the state from which the inventory is built.
 	InitialState(ctx context.Context, id string) (InitialState, error)
+
+	// Payments returns how the orders of a sale are paid, with the first max ends of pending ones.
+	Payments(ctx context.Context, id string, max int) (Payments, error)
+}
+
+// Payments summarizes how the orders of a sale are paid.
+type Payments struct {
+	PayBy  []time.Time // of pending orders, in order
+	Paid   int64       // orders that are paid
+	Unpaid int64       // orders that expired or were cancelled
 }
 
 // OrderLedger is the part of a Ledger about orders and payments.
 type OrderLedger interface {
-	// CreateOrders creates orders for up to 1,000 reservations and returns a result for each,
-	// in their order. Existing orders stay as they are. If a reservation is not accepted, the
-	// error wraps ErrInvalid or ErrNotFound, and none is created.
-	CreateOrders(ctx context.Context, rs []Reservation, now time.Time) ([]OrderResult, error)
+	// CreateOrders creates orders for up to 1,000 reservations from the stream of an epoch, and
+	// returns a result for each, in their order. Existing orders stay as they are. If a reservation is not accepted, the
+	// error wraps ErrInvalid or ErrNotFound, and none is created. State Reserved means that there is
+	// no order and the ledger stores nothing. The sale is then at a later epoch than the
+	// stream (Fenced), or no unit is left.
+	CreateOrders(ctx context.Context, epoch int64, rs []Reservation, now time.Time) ([]OrderResult, error)
 
 	// Order returns the order of a reservation, or one in state Rejected or Lost.
 	Order(ctx context.Context, reservation string) (Order, error)
@@ -90,6 +112,9 @@ type OrderLedger interface {
 
 	// Cancel cancels a pending order of the user. It succeeds if the order is cancelled already.
 	Cancel(ctx context.Context, user, reservation string, now time.Time) (Order, error)
+
+	// CancelBy is Cancel by the merchant of the sale, with the reason in the audit log once.
+	CancelBy(ctx context.Context, merchant, sale, reservation, reason string, now time.Time) (Order, error)
 
 	// SetContact sets the contact of a pending or paid order of the user. In any other state it
 	// returns ErrConflict. If the ledger does not have the reservation yet, or if it is another
@@ -158,8 +183,8 @@ const (
 	Paid       OrderState = "paid"
 	Expired    OrderState = "expired"
 	Cancelled  OrderState = "cancelled"
-	Rejected   OrderState = "rejected" // the ledger had no unit or no slot for it; never an order
-	Lost       OrderState = "lost"     // acknowledged, and lost by the inventory; never an order
+	Rejected   OrderState = "rejected" // its ticket or its slot has another order; never an order
+	Lost       OrderState = "lost"     // acknowledged, and lost in a fault; never an order
 )
 
 // Order is a reservation in the ledger.
@@ -172,12 +197,14 @@ type Order struct {
 	Payment   string    // of Paid: the payment's ID
 	Refunds   int       // number of its payments that are REFUND_DUE
 	Contact   Contact   // zero if the buyer has set none
+	Refunded  int       // number of Refunds whose money is returned
 }
 
 // OrderResult is the result of CreateOrders for one reservation.
 type OrderResult struct {
-	State OrderState // of the order; or Rejected or Lost
-	New   bool       // this call set the state
+	State  OrderState // of the order; Rejected or Lost; or Reserved, see CreateOrders
+	New    bool       // this call set the state
+	Fenced bool       // Reserved: the sale is at a later epoch; otherwise no unit is left
 }
 
 // Payment is a payment that a payment provider reports.
@@ -203,6 +230,7 @@ type OrderTotals struct {
 	Sale                                   Sale
 	Pending, Paid, Expired, Cancelled      int64
 	Rejected, Lost, RefundDue, DeadLetters int64
+	Refunded, RefundFailed                 int64 // payments that were REFUND_DUE
 	Movements                              int64 // sum of all movements: the free units
 }
 

@@ -10,11 +10,13 @@ const (
 	IsPaused         Reason = "paused"
 	IsSoldOut        Reason = "sold_out"     // every unit is paid
 	IsAllTaken       Reason = "all_taken"    // no unit is free now
-	PerUserLimit     Reason = "per_user"     // the user holds PerUser units, or has made MaxReservations
+	PerUserLimit     Reason = "per_user"     // the user holds PerUser units, or has MaxUnpaid returned ones
 	NotAdmitted      Reason = "not_admitted" // the ticket waits, is another user's, or is of another epoch
 	AdmissionExpired Reason = "turn_passed"  // the ticket was admitted and did not reserve in time
 	BadToken         Reason = "bad_token"    // forged, damaged, or another user's
 	WorkRequired     Reason = "work_due"     // a ticket of this sale requires a proof of work
+	SignInRequired   Reason = "sign_in"      // this sale is for members only, and the user is a guest
+	CaptchaRequired  Reason = "captcha_due"  // a ticket of this sale requires a solved captcha
 	QueueFull        Reason = "queue_full"
 	NoAdmission      Reason = "no_admission" // a Direct sale: all admission tokens are outstanding
 	Overloaded       Reason = "overloaded"

@@ -33,6 +33,9 @@ type Draft struct {
 	PayWithin time.Duration // time to pay after the reservation: 1 s to 24 h; 15 min if 0
 	TokenFor  time.Duration // lifetime of an admission token: 1 s to 10 min; 30 s if 0
 	Work      int           // bits of the proof of work for a ticket (pass.Keys.Work): 0 to MaxWork; 0 for none
+
+	// MembersOnly excludes guests: only buyers with an identity get tickets.
+	MembersOnly bool
 }
 
 // Queue is the order in which tickets are admitted.

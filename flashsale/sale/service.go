@@ -25,7 +25,13 @@ type BuyerService interface {
 	// after a recovery it restores the user's position in the queue.
 	Join(ctx context.Context, user, sale, ticket string) (QueueStatus, error)
 
-	// Status returns the status of the user's ticket. After a recovery, ticket restores it.
+	// Click is Join or Status of a user who wants to buy as soon as possible. If a unit is free
+	// for the ticket, it reserves the unit in the same call. With a key it is Join, and a
+	// repeated key is the same click. Without a key it is Status, if there is a ticket.
+	Click(ctx context.Context, user, sale, ticket, key string) (QueueStatus, error)
+
+	// Status returns the status of the user's ticket, and shows that the user is present (see
+	// Inventory.Poll). After a recovery, ticket restores it.
 	Status(ctx context.Context, user, sale, ticket string) (QueueStatus, error)
 
 	// Buy reserves a unit with an admission token. key is the Idempotency-Key, 1 to 64
@@ -58,6 +64,11 @@ type BuyerService interface {
 type MerchantService interface {
 	Create(ctx context.Context, merchant string, d Draft) (Sale, error)
 	Edit(ctx context.Context, merchant, sale string, version int64, d Draft) (Sale, error)
+
+	// Copy creates a draft from a sale of the merchant, once for each key of the sale: see
+	// SaleLedger.
+	Copy(ctx context.Context, merchant, sale, key string) (Sale, error)
+
 	Sales(ctx context.Context, merchant, after string) ([]Sale, error)
 	Sale(ctx context.Context, merchant, sale string) (Sale, error)
 
@@ -86,6 +97,10 @@ type MerchantService interface {
 	// RecentOrders returns up to 100 orders of a sale, the newest first. Paging continues
 	// after the order of reservation after; the first page has an empty one.
 	RecentOrders(ctx context.Context, merchant, sale, after string) ([]Order, error)
+
+	// CancelOrder cancels a pending order of a sale, with a reason for the audit log. It
+	// succeeds if the order is cancelled already.
+	CancelOrder(ctx context.Context, merchant, sale, reservation, reason string) (Order, error)
 
 	// SharedNetworks returns up to 100 networks from which several users bought, those of most
 	// users first.
@@ -117,6 +132,10 @@ type QueueStatus struct {
 	New        bool // of Join: this call made the ticket
 	Ahead      int64
 	ETA        time.Duration // Waiting: estimated time until admission; 0 if unknown
+	Low, High  time.Duration // Waiting: the range of ETA
+	Unlikely   bool          // Waiting: the units may run out first
+	Restored   bool          // the user was absent and has its position again
+	Bought     bool          // this call reserved the newest unit of Reserved
 	Poll       time.Duration // when to poll again
 	Ticket     string        // signed; an argument of Join and Status
 	Token      string        // Admitted: the admission token for Buy
@@ -142,6 +161,8 @@ type Receipt struct {
 	PayBy   time.Time
 	Refunds int
 	Contact Contact // of Order, Orders and SetContact; zero if there is none
+
+	Refunded int // number of Refunds whose money is returned
 }
 
 // Dashboard is the live state of a sale for its merchant.

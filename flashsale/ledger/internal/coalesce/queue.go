@@ -6,15 +6,18 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// Queue combines requests into batches. A request starts a batch at once while fewer than
-// MaxCalls are in progress; otherwise it joins the next batch.
+// Queue combines requests into batches. A request starts a batch at once if none is in progress;
+// otherwise it joins the next batch. While fewer than MaxCalls are in progress, that one starts
+// after at most Wait.
 type Queue[A, B any] struct {
 	MaxCalls int              // batches in progress at once
 	MaxBatch int              // requests per batch
+	Wait     time.Duration    // before another batch starts beside those in progress
 	Keys     func(A) []string // requests that share a key are never in one batch
 
 	// Run sets the result of every request. It runs in its own goroutine, because callers can
@@ -22,8 +25,9 @@ type Queue[A, B any] struct {
 	Run func([]*Request[A, B])
 
 	mu      sync.Mutex
-	calls   int // in progress; waiting is empty while they are fewer than MaxCalls
+	calls   int // in progress
 	waiting []*Request[A, B]
+	timed   bool // startNext is going to be called
 }
 
 // Request is an argument and, once done is closed, its result.
@@ -42,11 +46,13 @@ func (c *Queue[A, B]) Submit(ctx context.Context, a A) (B, error) {
 		return q.Result, canceled(ctx)
 	}
 	c.mu.Lock()
-	if c.calls < c.MaxCalls {
-		c.calls++
-		go c.runBatch([]*Request[A, B]{q})
-	} else {
-		c.waiting = append(c.waiting, q)
+	c.waiting = append(c.waiting, q)
+	switch {
+	case c.calls == 0 || c.Wait == 0:
+		c.start()
+	case !c.timed && c.calls < c.MaxCalls:
+		c.timed = true
+		time.AfterFunc(c.Wait, c.startNext)
 	}
 	c.mu.Unlock()
 	select {
@@ -55,6 +61,29 @@ func (c *Queue[A, B]) Submit(ctx context.Context, a A) (B, error) {
 	case <-ctx.Done():
 		c.withdraw(q)
 		return *new(B), canceled(ctx)
+	}
+}
+
+// start starts the next batch, unless MaxCalls are in progress. It requires mu.
+func (c *Queue[A, B]) start() {
+	if c.calls >= c.MaxCalls {
+		return
+	}
+	if next := c.nextBatch(); next != nil {
+		c.calls++
+		go c.runBatch(next)
+	}
+}
+
+// startNext starts a batch of requests that have waited, because those in progress are slow.
+func (c *Queue[A, B]) startNext() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.timed = false
+	c.start()
+	if len(c.waiting) > 0 && c.calls > 0 && c.calls < c.MaxCalls {
+		c.timed = true
+		time.AfterFunc(c.Wait, c.startNext)
 	}
 }
 

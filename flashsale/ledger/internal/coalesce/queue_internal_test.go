@@ -7,8 +7,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/floodweir/weir/flashsale/sale"
 )
@@ -87,12 +89,18 @@ func TestGather(t *testing.T) {
 func TestGatherGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGathered(1, 9)
+		var mu sync.Mutex // guards got while goroutines run
 		got := map[string]error{}
 		var gave [4]context.CancelFunc
 		for i := range gave {
 			ctx, cancel := context.WithCancel(t.Context())
 			gave[i] = cancel
-			go func() { _, got[fmt.Sprint(i)] = g.Submit(ctx, fmt.Sprint(i)) }()
+			go func() {
+				_, err := g.Submit(ctx, fmt.Sprint(i))
+				mu.Lock()
+				defer mu.Unlock()
+				got[fmt.Sprint(i)] = err
+			}()
 			synctest.Wait()
 		}
 		gone := func(who string) bool { return errors.Is(got[who], context.Canceled) }
@@ -167,6 +175,44 @@ func TestGatherEnds(t *testing.T) {
 		go func() { g.more <- nothing }()
 		if b, err := g.Submit(t.Context(), "x"); b != "<x>" || err != nil {
 			t.Fatal(b, err)
+		}
+	})
+}
+
+// TestWait checks that requests join one batch while another is in progress, and that a slow batch
+// delays them by Wait only.
+func TestWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGathered(2, 9)
+		g.Wait = 30 * time.Millisecond
+		for _, r := range "abc" {
+			go g.Submit(t.Context(), string(r))
+			synctest.Wait()
+		}
+		began := func() string {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			return strings.Join(g.calls, " ")
+		}
+		<-time.After(29 * time.Millisecond)
+		if got := began(); got != "a" {
+			t.Errorf("after 29 ms: %q, want a", got)
+		}
+		<-time.After(2 * time.Millisecond)
+		if got := began(); got != "a bc" {
+			t.Errorf("after 31 ms: %q, want a bc", got)
+		}
+		go g.Submit(t.Context(), "d") // no third batch at once
+		<-time.After(time.Second)
+		if got := began(); got != "a bc" {
+			t.Errorf("after a second: %q, want a bc", got)
+		}
+		for range 3 {
+			g.more <- nothing
+		}
+		synctest.Wait()
+		if got := began(); got != "a bc d" || g.Queue.calls != 0 {
+			t.Errorf("in the end: %q and %d in progress, want a bc d and 0", got, g.Queue.calls)
 		}
 	})
 }

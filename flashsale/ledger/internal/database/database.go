@@ -28,6 +28,13 @@ type Config struct {
 	Timeout   time.Duration // of a transaction, with its repetitions
 }
 
+// Time limits of PostgreSQL connections with a Config.Timeout of up to 10 s. A longer one makes
+// them longer in proportion, a shorter one cuts them.
+const (
+	lockWithin      = 2 * time.Second // for waiting for a lock
+	statementWithin = 5 * time.Second // of a statement, and between the statements of a transaction
+)
+
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
 	w, r       *sql.DB // the same in PostgreSQL
@@ -77,16 +84,22 @@ func (db *DB) openPostgres(dsn string, c Config) error {
 	if pc.ConnectTimeout == 0 {
 		pc.ConnectTimeout = min(cmp.Or(c.Timeout, time.Minute), 5*time.Second)
 	}
-	ms := "0" // no limit
-	if c.Timeout > 0 {
-		ms = fmt.Sprint(c.Timeout.Milliseconds() + 1)
+	// A process that stops in a transaction keeps the row of a sale locked until the server ends
+	// its session. Other processes wait for a lock for a shorter time, and try again.
+	limit := func(most time.Duration) string {
+		if c.Timeout == 0 {
+			return "0" // none
+		}
+		most = min(max(most, most*(c.Timeout/time.Millisecond)/10_000), c.Timeout)
+		return fmt.Sprint(most.Milliseconds() + 1)
 	}
 	for k, v := range map[string]string{
 		"synchronous_commit":            "on",
 		"default_transaction_isolation": "read committed",
-		"statement_timeout":             ms,
-		// A client that stops in a transaction must not lock the row of a sale for ever.
-		"idle_in_transaction_session_timeout": ms,
+		"lock_timeout":                  limit(lockWithin),
+		"statement_timeout":             limit(statementWithin),
+
+		"idle_in_transaction_session_timeout": limit(statementWithin),
 		// A plan for an empty table is slow when the table is full.
 		"plan_cache_mode":  "force_custom_plan",
 		"application_name": "flashsale",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -54,6 +55,7 @@ const (
 	Write    Mode = iota // a transaction that changes data
 	WriteOne             // one statement that changes data, without an explicit transaction
 	Read                 // a read-only transaction with one snapshot
+	ReadAll              // as Read, and a statement can take as long as the transaction
 	ReadOne              // one statement that reads
 )
 
@@ -84,14 +86,14 @@ func (db *DB) Do(ctx context.Context, m Mode, f func(*Tx) error) error {
 
 func (db *DB) once(ctx context.Context, m Mode, f func(*Tx) error) error {
 	pool := db.w
-	if m == Read || m == ReadOne {
+	if m != Write && m != WriteOne {
 		pool = db.r
 	}
 	if m == WriteOne || m == ReadOne {
 		return f(&Tx{ctx: ctx, q: pool, db: db})
 	}
 	opts := &sql.TxOptions{}
-	if m == Read && db.d.postgres {
+	if m != Write && db.d.postgres {
 		opts = &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
 	}
 	t, err := pool.BeginTx(ctx, opts)
@@ -99,6 +101,11 @@ func (db *DB) once(ctx context.Context, m Mode, f func(*Tx) error) error {
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer func() { _ = t.Rollback() }() // no effect after Commit
+	if m == ReadAll && db.d.postgres {
+		if _, err := t.ExecContext(ctx, "SET LOCAL statement_timeout = "+strconv.FormatInt(db.timeout.Milliseconds()+1, 10)); err != nil {
+			return err
+		}
+	}
 	if err := f(&Tx{ctx: ctx, q: t, db: db}); err != nil {
 		return err
 	}
