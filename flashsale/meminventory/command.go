@@ -2,7 +2,6 @@ package meminventory
 
 import (
 	"sync"
-	"time"
 
 	"github.com/floodweir/weir/flashsale/sale"
 )
@@ -13,24 +12,24 @@ type command struct {
 	epoch int64
 
 	// Arguments: the fields that op needs.
-	join    sale.JoinRequest
-	reserve sale.ReserveRequest
-	initial *sale.InitialState
-	entries []sale.Entry
-	user    string
-	id      string // of a reservation, or a batch
-	ids     []string
-	n       int64
-	flag    bool
-	until   time.Time
+	join     sale.JoinRequest
+	poll     sale.PollRequest
+	reserve  sale.ReserveRequest
+	transfer sale.Reservation
+	initial  *sale.InitialState
+	entries  []sale.Entry
+	user     string
+	id       string // of a reservation
+	ids      []string
+	n        int64
+	flag     bool
 
 	// Results.
 	status   sale.TicketStatus
 	result   sale.ReserveResult
 	counts   sale.Counts
 	out      []sale.Entry
-	admitted int
-	returned bool
+	returned bool // of opReturn and opTransfer
 	wake     <-chan struct{}
 	err      error
 
@@ -46,9 +45,10 @@ const (
 	opStock
 	opPaid
 	opJoin
+	opPoll
 	opStatus
-	opAdmit
 	opReserve
+	opTransfer
 	opReturn
 	opCounts
 	opRestore // sets the entries of an earlier process's stream

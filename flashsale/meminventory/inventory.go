@@ -20,8 +20,9 @@ type Inventory struct {
 	stop context.CancelFunc
 	runs sync.WaitGroup
 
-	mu     sync.RWMutex
-	shards map[string]*shard // guarded by mu; nil after Stop
+	mu      sync.RWMutex      // guards what follows
+	shards  map[string]*shard // nil after Stop
+	workers map[string]int64  // when each called Attend last, in microseconds
 }
 
 var _ sale.Inventory = (*Inventory)(nil)
@@ -47,7 +48,7 @@ func New(cfg Config) (*Inventory, error) {
 		begun := time.Now()
 		cfg.Clock = func() time.Time { return begun.Round(0).Add(time.Since(begun)) }
 	}
-	i := &Inventory{cfg: cfg, shards: make(map[string]*shard)}
+	i := &Inventory{cfg: cfg, shards: make(map[string]*shard), workers: make(map[string]int64)}
 	i.ctx, i.stop = context.WithCancel(context.Background())
 	return i, nil
 }

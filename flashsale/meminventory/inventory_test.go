@@ -227,7 +227,7 @@ func TestMemoryOfChurn(t *testing.T) {
 	}
 	before := heap()
 	bought := 0
-	for range sale.MaxReservations + 10 {
+	for range sale.MaxUnpaid + 10 {
 		for i := range churners {
 			if round(name(i), true) {
 				bought++
@@ -236,8 +236,8 @@ func TestMemoryOfChurn(t *testing.T) {
 	}
 	kept := heap()
 	t.Logf("%d reservations of %d users: %d MB", bought, churners, (kept-before)>>20)
-	if bought != churners*sale.MaxReservations || kept-before > most {
-		t.Errorf("%d reservations take %d MB, want %d in at most %d", bought, (kept-before)>>20, churners*sale.MaxReservations, most>>20)
+	if bought != churners*sale.MaxUnpaid || kept-before > most {
+		t.Errorf("%d reservations take %d MB, want %d in at most %d", bought, (kept-before)>>20, churners*sale.MaxUnpaid, most>>20)
 	}
 	for range 100_000 {
 		round("passes", false)

@@ -8,7 +8,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// maxBatch bounds what Admit admits and Next returns at once.
+// maxBatch bounds what Next returns at once.
 const maxBatch = 1000
 
 // Open implements sale.Inventory. If the Journal has entries of this epoch that are not in o, an
@@ -77,6 +77,16 @@ func (i *Inventory) Join(ctx context.Context, j sale.JoinRequest) (sale.TicketSt
 	return i.sendForStatus(ctx, j.Sale, c)
 }
 
+// Poll implements sale.Inventory.
+func (i *Inventory) Poll(ctx context.Context, p sale.PollRequest) (sale.TicketStatus, error) {
+	if err := p.Validate(); err != nil {
+		return sale.TicketStatus{}, err
+	}
+	c := i.commands.get(opPoll, p.Epoch)
+	c.poll = p
+	return i.sendForStatus(ctx, p.Sale, c)
+}
+
 // Status implements sale.Inventory.
 func (i *Inventory) Status(ctx context.Context, id string, epoch int64, user string) (sale.TicketStatus, error) {
 	c := i.commands.get(opStatus, epoch)
@@ -93,27 +103,6 @@ func (i *Inventory) sendForStatus(ctx context.Context, id string, c *command) (s
 		i.commands.put(c)
 	}
 	return st, err
-}
-
-// Admit implements sale.Inventory.
-func (i *Inventory) Admit(ctx context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
-	if n < 1 || n > maxBatch {
-		return 0, invalid("n", n, "1 to 1,000")
-	}
-	if batch == "" || len(batch) > 64 {
-		return 0, invalid("batch", batch, "1 to 64 bytes")
-	}
-	c := i.commands.get(opAdmit, epoch)
-	c.id, c.n, c.until = batch, int64(n), until
-	answered, err := i.send(ctx, id, c)
-	n = 0
-	if answered {
-		if err == nil {
-			n = c.admitted
-		}
-		i.commands.put(c)
-	}
-	return n, err
 }
 
 // Reserve implements sale.Inventory.
@@ -133,10 +122,24 @@ func (i *Inventory) Reserve(ctx context.Context, a sale.ReserveRequest) (o sale.
 	return o, err
 }
 
+// Transfer implements sale.Inventory.
+func (i *Inventory) Transfer(ctx context.Context, epoch int64, r sale.Reservation) (bool, error) {
+	if err := r.Validate(); err != nil {
+		return false, err
+	}
+	c := i.commands.get(opTransfer, epoch)
+	c.transfer = r
+	return i.sendForBool(ctx, r.Sale, c)
+}
+
 // Return implements sale.Inventory.
-func (i *Inventory) Return(ctx context.Context, id string, epoch int64, user, reservation string) (yes bool, err error) {
+func (i *Inventory) Return(ctx context.Context, id string, epoch int64, user, reservation string) (bool, error) {
 	c := i.commands.get(opReturn, epoch)
 	c.user, c.id = user, reservation
+	return i.sendForBool(ctx, id, c)
+}
+
+func (i *Inventory) sendForBool(ctx context.Context, id string, c *command) (yes bool, err error) {
 	answered, err := i.send(ctx, id, c)
 	if answered {
 		yes = err == nil && c.returned
@@ -238,6 +241,27 @@ func (i *Inventory) Ack(ctx context.Context, id string, epoch int64, ids ...stri
 		return nil // another worker has acknowledged the last of them meanwhile
 	}
 	return err
+}
+
+// Attend implements sale.Inventory.
+func (i *Inventory) Attend(_ context.Context, worker string) (stopped int, err error) {
+	if !sale.IsWorkerName(worker) {
+		return 0, invalid("worker", worker, "1 to 64 letters, digits, . _ -")
+	}
+	now := i.now()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.shards == nil {
+		return 0, errStopped
+	}
+	i.workers[worker] = now
+	for name, at := range i.workers {
+		if now-at >= sale.WorkerFor.Microseconds() {
+			delete(i.workers, name)
+			stopped++
+		}
+	}
+	return stopped, nil
 }
 
 // Delete implements sale.Inventory.

@@ -1,99 +1,144 @@
 package meminventory
 
 import (
-	"slices"
-	"sort"
+	"container/heap"
+	"math/rand/v2"
 )
 
-// queue holds the waiting users in the order of rank. It is a list of sorted chunks: inserting
-// moves at most one chunk, and counting the users ahead adds one number per chunk.
+// queue holds the present waiting users: a tree ordered by rank whose nodes know the size of
+// their subtrees, and a heap ordered by the deadlines of presence.
 type queue struct {
-	chunks [][]*userState
-	n      int
+	root      *userState
+	deadlines deadlines
 }
 
-const chunkSize = 512
-
-// chunk returns the index of the chunk for rank: the last one that begins at or before it.
-func (q *queue) chunk(rank int64) int {
-	i := sort.Search(len(q.chunks), func(i int) bool { return q.chunks[i][0].rank > rank })
-	return max(i-1, 0)
+// queued is the place of a user in a queue. The tree is a treap: its random priorities keep it
+// balanced.
+type queued struct {
+	left, right *userState
+	size        int32
+	priority    uint32
+	at          int // index in deadlines, plus one; 0 for a user who is not in the queue
 }
 
-// findRank returns the index of rank in its chunk, or where to insert it.
-func findRank(c []*userState, rank int64) (int, bool) {
-	i := sort.Search(len(c), func(i int) bool { return c[i].rank >= rank })
-	return i, i < len(c) && c[i].rank == rank
+func (p *userState) subtree() int32 {
+	if p == nil {
+		return 0
+	}
+	return p.place.size
 }
+
+func (p *userState) resize() {
+	p.place.size = 1 + p.place.left.subtree() + p.place.right.subtree()
+}
+
+func (q *queue) len() int { return int(q.root.subtree()) }
+
+// split divides a tree into ranks below rank and ranks from it on.
+func split(t *userState, rank int64) (below, rest *userState) {
+	if t == nil {
+		return nil, nil
+	}
+	if t.rank < rank {
+		t.place.right, rest = split(t.place.right, rank)
+		t.resize()
+		return t, rest
+	}
+	below, t.place.left = split(t.place.left, rank)
+	t.resize()
+	return below, t
+}
+
+// merge joins two trees; all ranks of a are below those of b.
+func merge(a, b *userState) *userState {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	case a.place.priority > b.place.priority:
+		a.place.right = merge(a.place.right, b)
+		a.resize()
+		return a
+	}
+	b.place.left = merge(a, b.place.left)
+	b.resize()
+	return b
+}
+
+// add inserts p at its rank, which must be free, with its deadline.
+func (q *queue) add(p *userState) {
+	p.place = queued{size: 1, priority: rand.Uint32()}
+	below, rest := split(q.root, p.rank)
+	q.root = merge(merge(below, p), rest)
+	heap.Push(&q.deadlines, p)
+}
+
+// remove removes p, which must be in the queue.
+func (q *queue) remove(p *userState) {
+	below, rest := split(q.root, p.rank)
+	_, above := split(rest, p.rank+1)
+	q.root = merge(below, above)
+	heap.Remove(&q.deadlines, p.place.at-1)
+	p.place = queued{}
+}
+
+// delay moves p, which must be in the queue, to the deadline in p.seen.
+func (q *queue) delay(p *userState) { heap.Fix(&q.deadlines, p.place.at-1) }
 
 // has reports whether rank is taken.
 func (q *queue) has(rank int64) bool {
-	if q.n == 0 {
-		return false
+	t := q.root
+	for t != nil && t.rank != rank {
+		if rank < t.rank {
+			t = t.place.left
+		} else {
+			t = t.place.right
+		}
 	}
-	_, ok := findRank(q.chunks[q.chunk(rank)], rank)
-	return ok
-}
-
-// add inserts p at its rank, which must be free.
-func (q *queue) add(p *userState) {
-	q.n++
-	if len(q.chunks) == 0 {
-		q.chunks = append(q.chunks, append(make([]*userState, 0, chunkSize), p))
-		return
-	}
-	i := q.chunk(p.rank)
-	c := q.chunks[i]
-	at, _ := findRank(c, p.rank)
-	if len(c) < chunkSize {
-		q.chunks[i] = slices.Insert(c, at, p)
-		return
-	}
-	if i == len(q.chunks)-1 && at == len(c) {
-		q.chunks = append(q.chunks, append(make([]*userState, 0, chunkSize), p))
-		return
-	}
-	half := len(c) / 2
-	right := append(make([]*userState, 0, chunkSize), c[half:]...)
-	clear(c[half:])
-	c = c[:half]
-	if at <= half {
-		c = slices.Insert(c, at, p)
-	} else {
-		right = slices.Insert(right, at-half, p)
-	}
-	q.chunks[i] = c
-	q.chunks = slices.Insert(q.chunks, i+1, right)
-}
-
-// pop removes and returns the first user, or returns nil.
-func (q *queue) pop() *userState {
-	if q.n == 0 {
-		return nil
-	}
-	c := q.chunks[0]
-	p := c[0]
-	c[0] = nil
-	if len(c) == 1 {
-		q.chunks[0] = nil
-		q.chunks = q.chunks[1:]
-	} else {
-		q.chunks[0] = c[1:]
-	}
-	q.n--
-	return p
+	return t != nil
 }
 
 // ahead returns the number of users before rank.
 func (q *queue) ahead(rank int64) int64 {
-	if q.n == 0 {
-		return 0
+	n := int32(0)
+	for t := q.root; t != nil; {
+		if t.rank < rank {
+			n += t.place.left.subtree() + 1
+			t = t.place.right
+		} else {
+			t = t.place.left
+		}
 	}
-	i := q.chunk(rank)
-	n := 0
-	for _, c := range q.chunks[:i] {
-		n += len(c)
+	return int64(n)
+}
+
+// overdue returns a user whose deadline has come, or nil.
+func (q *queue) overdue(now int64) *userState {
+	if len(q.deadlines) == 0 || q.deadlines[0].seen > now {
+		return nil
 	}
-	at, _ := findRank(q.chunks[i], rank)
-	return int64(n + at)
+	return q.deadlines[0]
+}
+
+// deadlines is a heap of users, the earliest deadline first. Users know their index.
+type deadlines []*userState
+
+func (h deadlines) Len() int           { return len(h) }
+func (h deadlines) Less(i, j int) bool { return h[i].seen < h[j].seen }
+func (h deadlines) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place.at, h[j].place.at = i+1, j+1
+}
+func (h *deadlines) Push(x any) {
+	p := x.(*userState)
+	*h = append(*h, p)
+	p.place.at = len(*h)
+}
+func (h *deadlines) Pop() any {
+	old := *h
+	p := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return p
 }

@@ -124,24 +124,37 @@ func (l *shard) executeOpen(s *state, c *command) *journalBatch {
 	case opPaid:
 		s.paid = max(s.paid, c.n)
 	case opJoin:
-		c.status = s.join(&c.join, now)
+		var h *reservation
+		if c.status, h = s.join(&c.join, now); h != nil {
+			l.journal(s, h)
+		}
 		return s.users[c.join.User].lastBatch()
+	case opPoll:
+		var h *reservation
+		if c.status, h = s.poll(&c.poll, now); h != nil {
+			l.journal(s, h)
+		}
+		return s.users[c.poll.User].lastBatch()
 	case opStatus:
+		s.park(now, parkPerCall)
 		p := s.users[c.user]
 		c.status = s.status(p, now)
 		return p.lastBatch()
-	case opAdmit:
-		c.admitted = s.admit(c.id, int(c.n), micros(c.until), now)
 	case opReserve:
 		var h *reservation
 		c.result, h = s.reserve(&c.reserve, now)
 		if h != nil && !c.result.Repeated {
-			if l.pending == nil {
-				l.batches++
-				l.pending = &journalBatch{n: l.batches, state: s}
-			}
-			h.batch = l.pending
-			l.pending.reservations = append(l.pending.reservations, h)
+			l.journal(s, h)
+		}
+		if h != nil {
+			return h.batch
+		}
+	case opTransfer:
+		var isNew bool
+		var h *reservation
+		c.returned, isNew, h = s.transfer(c.transfer)
+		if isNew {
+			l.journal(s, h)
 		}
 		if h != nil {
 			return h.batch
@@ -156,6 +169,16 @@ func (l *shard) executeOpen(s *state, c *command) *journalBatch {
 		c.counts = s.counts(now)
 	}
 	return nil
+}
+
+// journal adds a new reservation to the pending batch.
+func (l *shard) journal(s *state, h *reservation) {
+	if l.pending == nil {
+		l.batches++
+		l.pending = &journalBatch{n: l.batches, state: s}
+	}
+	h.batch = l.pending
+	l.pending.reservations = append(l.pending.reservations, h)
 }
 
 // lastBatch returns the last batch with a reservation that the user's status includes.

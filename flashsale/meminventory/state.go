@@ -19,6 +19,8 @@ type state struct {
 	shuffled   bool
 	perUser    int
 	pay        time.Duration
+	headroom   int64
+	tokenFor   int64
 	maxTickets int // bounds users and reservations
 
 	closed bool
@@ -26,7 +28,9 @@ type state struct {
 	stock  int64
 	free   int64
 	paid   int64 // the largest number that SetPaid set
-	rank   int64 // the highest that was assigned
+	rank   int64 // the last that was assigned without a penalty
+	turns  int64 // tickets that were admitted by a poll
+	left   int64 // users whom park removed and who were not restored
 
 	users        map[string]*userState
 	queue        queue
@@ -45,11 +49,13 @@ type userState struct {
 	ticket   string
 	batch    string
 	rank     int64
-	until    int64
+	until    int64 // of the admission
+	seen     int64 // the ticket is absent from then on; 0 if it needs no presence
+	place    queued
 	group    *group
 	last     *reservation
 	reserved []*reservation // ordered by slot
-	made     int            // all reservations, returned ones included
+	returned int            // reservations that were returned, also in earlier epochs
 	state    ticketState
 }
 
@@ -57,8 +63,8 @@ type ticketState uint8
 
 const (
 	noTicket ticketState = iota
-	waiting
-	admitted // or expired, from until on
+	waiting              // or absent, from seen on
+	admitted             // or expired, from until on; or absent
 	spent
 )
 
@@ -79,6 +85,7 @@ func newState(o *sale.InitialState, room int, st *stream) *state {
 		id: o.Sale.ID, epoch: o.Sale.Epoch,
 		starts: micros(o.Sale.StartsAt), ends: micros(o.Sale.EndsAt), lobby: o.Sale.Lobby.Milliseconds() * 1000,
 		shuffled: o.Sale.Queue == sale.Shuffled, perUser: o.Sale.PerUser, pay: o.Sale.PayWithin, maxTickets: room,
+		headroom: int64(o.Sale.Headroom), tokenFor: o.Sale.TokenFor.Milliseconds() * 1000,
 		paused: o.Sale.State == sale.Paused, stock: o.Sale.Stock, free: o.Sale.Stock, paid: o.Sale.Paid,
 		users: make(map[string]*userState), reservations: make(map[string]*reservation), tickets: make(map[string]*reservation),
 		keys: make(map[userKey]*reservation), stream: st,
@@ -87,6 +94,9 @@ func newState(o *sale.InitialState, room int, st *stream) *state {
 		for _, r := range rs {
 			s.addReservation(s.user(r.User), &reservation{Reservation: r})
 		}
+	}
+	for user, n := range o.Unpaid {
+		s.user(user).returned = n
 	}
 	return s
 }
@@ -110,10 +120,7 @@ func (s *state) addReservation(p *userState, h *reservation) {
 	}
 	at, _ := slices.BinarySearchFunc(p.reserved, h.Slot, func(h *reservation, slot int) int { return h.Slot - slot })
 	p.reserved = slices.Insert(p.reserved, at, h)
-	p.made++
 }
-
-func (s *state) expired(p *userState, now int64) bool { return p.state == admitted && now >= p.until }
 
 // status returns the status of p, which may be nil.
 func (s *state) status(p *userState, now int64) sale.TicketStatus {
@@ -128,42 +135,67 @@ func (s *state) status(p *userState, now int64) sale.TicketStatus {
 		return st
 	}
 	st.Ticket, st.Rank = p.ticket, p.rank
-	switch {
-	case p.state == waiting:
-		st.State, st.Ahead = sale.Waiting, s.queue.ahead(p.rank)
-	case p.state == spent:
+	switch s.situation(p, now) {
+	case isWaiting:
+		st.State, st.Ahead, st.Poll = sale.Waiting, s.queue.ahead(p.rank), s.interval(p)
+	case isAbsent:
+		st.State, st.Ahead, st.Absent, st.Poll = sale.Waiting, s.queue.ahead(p.rank), true, s.interval(p)
+	case isSpent:
 		last := p.last.Reservation
 		st.State, st.Last = sale.Spent, &last
-	case s.expired(p, now):
+	case isOver:
 		st.State = sale.TicketExpired
 	default:
-		st.State, st.Batch, st.Until = sale.Admitted, p.batch, timeOf(p.until)
+		st.State, st.Batch, st.Until, st.Poll = sale.Admitted, p.batch, timeOf(p.until), sale.TurnPoll
 	}
 	return st
 }
 
-func (s *state) join(j *sale.JoinRequest, now int64) sale.TicketStatus {
+// join gives a user a ticket and polls. It also returns a new reservation.
+func (s *state) join(j *sale.JoinRequest, now int64) (sale.TicketStatus, *reservation) {
+	s.park(now, parkPerCall)
 	p := s.users[j.User]
-	if p != nil && p.state != noTicket &&
-		(p.state == waiting || p.state == admitted && !s.expired(p, now) || p.ticket == j.Ticket) {
-		return s.status(p, now)
+	switch at := s.situation(p, now); {
+	case at == isWaiting, at == isAbsent, at == isAdmitted:
+		return s.pollOf(j, now)
+	case at != hasNone && p.ticket == j.Ticket:
+		return s.status(p, now), nil
+	}
+	if h := s.tickets[j.Ticket]; h != nil && h.User == j.User {
+		return s.status(p, now), nil
 	}
 	if why := s.joinRefused(p, j, now); why != sale.OK {
 		st := s.status(p, now)
 		st.Reason = why
-		return st
+		return st, nil
 	}
 	p = s.user(j.User)
-	first := p.state == noTicket
-	p.ticket, p.rank, p.batch, p.until, p.group, p.last = j.Ticket, s.nextRank(j, first, now), j.Batch, 0, nil, nil
-	s.rank = max(s.rank, p.rank)
-	if j.Batch != "" {
-		s.admitOne(p, j.Batch, micros(j.Until), now)
-	} else {
-		p.state = waiting
-		s.queue.add(p)
+	if p.place.at > 0 {
+		s.queue.remove(p) // overdue for longer than it can be restored
+		s.left++
 	}
-	return s.status(p, now)
+	rank := s.nextRank(p, j, now)
+	p.ticket, p.rank, p.batch, p.until, p.seen, p.group, p.last = j.Ticket, rank, j.Batch, 0, 0, nil, nil
+	if j.Batch != "" {
+		p.state, p.until = admitted, micros(j.Until)
+		s.tokens.expire(now)
+		if p.until > now {
+			p.group = s.tokens.add(p.until)
+		}
+		return s.status(p, now), nil
+	}
+	p.state = waiting
+	s.queue.add(p)
+	return s.pollOf(j, now)
+}
+
+// pollOf is the poll that is part of a Join.
+func (s *state) pollOf(j *sale.JoinRequest, now int64) (sale.TicketStatus, *reservation) {
+	p := s.users[j.User]
+	if p.place.at > 0 && p.seen == 0 {
+		s.see(p, now) // a new ticket is present
+	}
+	return s.poll(&sale.PollRequest{User: j.User, Reservation: j.Reservation, MaxBacklog: j.MaxBacklog}, now)
 }
 
 func (s *state) joinRefused(p *userState, j *sale.JoinRequest, now int64) sale.Reason {
@@ -180,48 +212,31 @@ func (s *state) joinRefused(p *userState, j *sale.JoinRequest, now int64) sale.R
 		return sale.NotStarted
 	case p != nil && s.atLimit(p):
 		return sale.PerUserLimit
-	case j.Batch == "" && j.Max > 0 && int64(s.queue.n) >= j.Max, p == nil && len(s.users) >= s.maxTickets, len(s.reservations) >= s.maxTickets:
+	case j.Batch == "" && j.Max > 0 && int64(s.queue.len()) >= j.Max, p == nil && len(s.users) >= s.maxTickets, len(s.reservations) >= s.maxTickets:
 		return sale.QueueFull
 	}
 	return sale.OK
 }
 
-func (s *state) nextRank(j *sale.JoinRequest, first bool, now int64) int64 {
+// nextRank returns the rank of a new ticket of p.
+func (s *state) nextRank(p *userState, j *sale.JoinRequest, now int64) int64 {
 	var rank int64
+	penalty := sale.Penalty(p.returned, s.pay).Microseconds()
 	switch {
-	case j.Rank > 0 && first:
-		rank = j.Rank
+	case j.Rank > 0 && p.state == noTicket:
+		rank, penalty = j.Rank, 0
 	case j.Lot > 0 && s.shuffled && now < s.starts:
-		rank = j.Lot
+		rank = j.Lot + penalty
 	default:
-		return max(s.rank+1, now)
+		rank = max(s.rank+1, now) + penalty
 	}
 	for s.queue.has(rank) {
 		rank++
 	}
+	if penalty == 0 {
+		s.rank = max(s.rank, rank)
+	}
 	return rank
-}
-
-func (s *state) admitOne(p *userState, batch string, until, now int64) {
-	p.state, p.batch, p.until = admitted, batch, until
-	s.tokens.expire(now)
-	if until > now {
-		p.group = s.tokens.add(until)
-	}
-}
-
-func (s *state) admit(batch string, n int, until, now int64) int {
-	if s.paused || now < s.starts || now >= s.ends || until <= now {
-		return 0
-	}
-	for i := range n {
-		p := s.queue.pop()
-		if p == nil {
-			return i
-		}
-		s.admitOne(p, batch, until, now)
-	}
-	return n
 }
 
 // reserve returns also the new or earlier reservation, or nil if it refuses.
@@ -240,22 +255,56 @@ func (s *state) reserve(a *sale.ReserveRequest, now int64) (sale.ReserveResult, 
 	if why := s.reserveRefused(p, a, now); why != sale.OK {
 		return sale.ReserveResult{Reason: why}, nil
 	}
+	h = s.take(p, a.Reservation, a.Key, now)
+	return sale.ReserveResult{Reservation: h.Reservation}, h
+}
+
+// take reserves a free unit for the waiting or admitted ticket of p.
+func (s *state) take(p *userState, id, key string, now int64) *reservation {
+	at := timeOf(now)
+	h := &reservation{Reservation: sale.Reservation{
+		ID: id, Sale: s.id, Epoch: s.epoch, User: p.user, Slot: p.unusedSlot(),
+		Ticket: p.ticket, Key: key, At: at, PayBy: at.Add(s.pay),
+	}}
+	s.addReservation(p, h)
+	if p.state == waiting {
+		s.queue.remove(p)
+	} else {
+		s.tokens.expire(now)
+		s.tokens.use(p.group)
+	}
+	p.state, p.last, p.group, p.seen = spent, h, nil, 0
+	return h
+}
+
+// transfer reports whether the state has a reservation of an earlier epoch now, and returns it.
+func (s *state) transfer(r sale.Reservation) (ok, isNew bool, h *reservation) {
+	if h := s.reservations[r.ID]; h != nil {
+		return h.User == r.User, false, h
+	}
+	p := s.users[r.User]
+	if s.free <= 0 || s.tickets[r.Ticket] != nil || r.Key != "" && s.keys[userKey{r.User, r.Key}] != nil ||
+		p != nil && len(p.reserved) >= s.perUser || p == nil && len(s.users) >= s.maxTickets || len(s.reservations) >= s.maxTickets {
+		return false, false, nil
+	}
+	p = s.user(r.User)
+	if r.Slot < 1 || r.Slot > s.perUser || slices.ContainsFunc(p.reserved, func(h *reservation) bool { return h.Slot == r.Slot }) {
+		r.Slot = p.unusedSlot()
+	}
+	h = &reservation{Reservation: r}
+	s.addReservation(p, h)
+	return true, true, h
+}
+
+// unusedSlot returns the lowest slot without a unit.
+func (p *userState) unusedSlot() int {
 	slot := 1
 	for _, h := range p.reserved {
 		if h.Slot == slot {
 			slot++
 		}
 	}
-	at := timeOf(now)
-	h = &reservation{Reservation: sale.Reservation{
-		ID: a.Reservation, Sale: s.id, Epoch: s.epoch, User: p.user, Slot: slot,
-		Ticket: p.ticket, Key: a.Key, At: at, PayBy: at.Add(s.pay),
-	}}
-	s.addReservation(p, h)
-	s.tokens.expire(now)
-	s.tokens.use(p.group)
-	p.state, p.last, p.group = spent, h, nil
-	return sale.ReserveResult{Reservation: h.Reservation}, h
+	return slot
 }
 
 func (s *state) reserveRefused(p *userState, a *sale.ReserveRequest, now int64) sale.Reason {
@@ -266,9 +315,9 @@ func (s *state) reserveRefused(p *userState, a *sale.ReserveRequest, now int64) 
 		return sale.IsPaused
 	case now < s.starts:
 		return sale.NotStarted
-	case p == nil || p.state != admitted || p.ticket != a.Ticket:
+	case p == nil || p.state != admitted || p.ticket != a.Ticket || s.situation(p, now) == isAbsent:
 		return sale.NotAdmitted
-	case s.expired(p, now):
+	case s.situation(p, now) == isOver:
 		return sale.AdmissionExpired
 	case s.atLimit(p):
 		return sale.PerUserLimit
@@ -279,7 +328,7 @@ func (s *state) reserveRefused(p *userState, a *sale.ReserveRequest, now int64) 
 }
 
 func (s *state) atLimit(p *userState) bool {
-	return len(p.reserved) >= s.perUser || p.made >= sale.MaxReservations
+	return len(p.reserved) >= s.perUser || p.returned >= sale.MaxUnpaid
 }
 
 // returnUnit returns a unit. It also returns the reservation, if this user has it.
@@ -295,6 +344,7 @@ func (s *state) returnUnit(user, id string) (bool, *reservation) {
 	s.free++
 	p := s.users[user]
 	p.reserved = slices.DeleteFunc(p.reserved, func(o *reservation) bool { return o == h })
+	p.returned++
 	return true, h
 }
 
@@ -308,9 +358,11 @@ func (s *state) setStock(stock int64) error {
 }
 
 func (s *state) counts(now int64) sale.Counts {
+	s.park(now, parkPerCount)
 	s.tokens.expire(now)
 	return sale.Counts{
-		Now: timeOf(now), Stock: s.stock, Free: s.free, Waiting: int64(s.queue.n), Outstanding: s.tokens.n,
-		Reserved: s.stock - s.free, Paid: s.paid, Backlog: int64(len(s.stream.entries)), Paused: s.paused,
+		Now: timeOf(now), Stock: s.stock, Free: s.free, Waiting: int64(s.queue.len()), Outstanding: s.tokens.n,
+		Reserved: s.stock - s.free, Paid: s.paid, Backlog: int64(len(s.stream.entries)),
+		Turns: s.turns, Left: s.left, Paused: s.paused,
 	}
 }

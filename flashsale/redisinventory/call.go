@@ -23,9 +23,9 @@ type script struct {
 }
 
 // scripts holds the scripts of this package by name. Scripts that use a whole state begin with
-// common.lua.
+// common.lua, and those that use tickets continue with queue.lua.
 type scripts struct {
-	begin, build, open, close, drop, pause, stock, paid, look, join, admit, reserve, giveBack, count, next, done script
+	begin, build, open, close, drop, pause, stock, paid, look, join, poll, reserve, transfer, giveBack, count, next, done, attend script
 }
 
 func load() (*scripts, error) {
@@ -33,24 +33,38 @@ func load() (*scripts, error) {
 	if err != nil {
 		return nil, err
 	}
+	queue, err := files.ReadFile("lua/queue.lua")
+	if err != nil {
+		return nil, err
+	}
+	const (
+		alone = iota
+		withState
+		withQueue
+	)
 	s := &scripts{}
 	for _, f := range []struct {
 		to   *script
 		name string
-		bare bool
+		uses int
 	}{
-		{&s.begin, "begin", false}, {&s.build, "build", true}, {&s.open, "open", false},
-		{&s.close, "close", false}, {&s.drop, "drop", false}, {&s.pause, "pause", false},
-		{&s.stock, "stock", false}, {&s.paid, "paid", false}, {&s.look, "look", false},
-		{&s.join, "join", false}, {&s.admit, "admit", false}, {&s.reserve, "reserve", false}, {&s.giveBack, "return", false},
-		{&s.count, "count", false}, {&s.next, "next", true}, {&s.done, "done", true},
+		{&s.begin, "begin", withState}, {&s.build, "build", alone}, {&s.open, "open", withState},
+		{&s.close, "close", withState}, {&s.drop, "drop", withState}, {&s.pause, "pause", withState},
+		{&s.stock, "stock", withState}, {&s.paid, "paid", withState}, {&s.look, "look", withQueue},
+		{&s.join, "join", withQueue}, {&s.poll, "poll", withQueue}, {&s.reserve, "reserve", withQueue},
+		{&s.transfer, "transfer", withState}, {&s.giveBack, "return", withState},
+		{&s.count, "count", withQueue}, {&s.next, "next", alone}, {&s.done, "done", alone},
+		{&s.attend, "attend", alone},
 	} {
 		text, err := files.ReadFile("lua/" + f.name + ".lua")
 		if err != nil {
 			return nil, err
 		}
 		f.to.name, f.to.text = f.name, string(text)
-		if !f.bare {
+		if f.uses == withQueue {
+			f.to.text = string(queue) + "\n" + f.to.text
+		}
+		if f.uses != alone {
 			f.to.text = string(common) + "\n" + f.to.text
 		}
 		sum := sha1.Sum([]byte(f.to.text))

@@ -54,6 +54,8 @@ type Inventory struct {
 	mu     sync.Mutex
 	latest int64 // the latest time of Config.Clock, in µs
 
+	attended sync.Map // the workers that have called Attend
+
 	kick chan struct{} // a call failed: check the server now
 	stop context.CancelFunc
 	done chan struct{}

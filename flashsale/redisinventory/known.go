@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/redis/rueidis"
 )
 
 // knownStates holds what this process has learned about the states of sales.
@@ -22,11 +25,12 @@ type knownStates struct {
 
 // known describes the state of a sale.
 type known struct {
-	keys  []string
-	epoch int64
-	stale bool      // the state at this epoch is gone
-	seen  int64     // the latest time, in µs
-	asked time.Time // time of the last call, by the wall clock
+	keys    []string
+	epoch   int64
+	stale   bool      // the state at this epoch is gone
+	seen    int64     // the latest time, in µs
+	asked   time.Time // time of the last call, by the wall clock
+	claimed time.Time // when this process looked for idle entries of other workers last
 }
 
 // kept bounds the checks of a sale after the last call about it.
@@ -35,7 +39,7 @@ const kept = 10 * time.Minute
 // parts returns the names of the keys of a state, in the order in which scripts take them.
 func (s *knownStates) parts(id string) []string {
 	at := s.prefix + "{" + escape(id) + "}:"
-	return []string{at + "state", at + "users", at + "line", at + "out", at + "res", at + "done", at + "stream"}
+	return []string{at + "state", at + "users", at + "line", at + "out", at + "res", at + "done", at + "stream", at + "seen"}
 }
 
 // recall returns the keys of a sale and its latest known time, or ErrStale if this process
@@ -87,6 +91,22 @@ func (s *knownStates) opened(id string, epoch, now int64) {
 	}
 	s.mu.Unlock()
 	s.remember(id, epoch, s.parts(id), now)
+}
+
+// claims reports whether this process looks for idle entries of a sale now, at most once in
+// every.
+func (s *knownStates) claims(id string, every time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.bySale[id]
+	if k == nil {
+		return true
+	}
+	if time.Since(k.claimed) < every {
+		return false
+	}
+	k.claimed = time.Now()
+	return true
 }
 
 // forget removes a sale that was deleted.
@@ -160,13 +180,14 @@ func (g *Inventory) forsake(ctx context.Context, id string, epoch int64) {
 	_ = g.Close(context.WithoutCancel(ctx), id, epoch)
 }
 
-// watch checks, for each sale with recent calls, that the server is the one on which the state
-// was opened.
+// watch checks the replication IDs of the servers. If one has changed, it checks for each sale with
+// recent calls that the server is the one on which the state was opened.
 func (g *Inventory) watch(ctx context.Context) {
 	defer close(g.done)
 	tick := time.NewTicker(g.cfg.Watch)
 	defer tick.Stop()
 	var last time.Time
+	servers := map[string]string{} // replication IDs by address
 	for {
 		select {
 		case <-ctx.Done():
@@ -178,26 +199,61 @@ func (g *Inventory) watch(ctx context.Context) {
 			}
 		}
 		last = time.Now()
-		var wg sync.WaitGroup
-		slots := make(chan struct{}, 16)
-		for id, epoch := range g.states.watched() {
-			slots <- struct{}{}
-			wg.Go(func() {
-				defer func() { <-slots }()
-				g.compare(ctx, id, epoch)
-			})
+		changed := serversChanged(ctx, g.client, g.cfg.Deadline, servers)
+		// After the reading: a sale that is opened later has the server of that time.
+		sales := g.states.watched() // forgets those without recent calls
+		if changed && !compareAll(ctx, g, sales) {
+			clear(servers) // compare again
 		}
-		wg.Wait()
 	}
 }
 
-// compare checks the server of a sale. It does not count as a call about the sale.
-func (g *Inventory) compare(ctx context.Context, id string, epoch int64) {
+// serversChanged reads the replication IDs of all nodes, and reports whether one differs from
+// that in servers, or is not in it. It updates servers. A node without a reply is left as it is.
+func serversChanged(ctx context.Context, client rueidis.Client, deadline time.Duration, servers map[string]string) (changed bool) {
+	for addr, node := range client.Nodes() {
+		call, cancel := context.WithTimeout(ctx, deadline)
+		info, err := node.Do(call, node.B().Info().Section("replication").Build()).ToString()
+		cancel()
+		if err != nil {
+			continue
+		}
+		_, id, _ := strings.Cut(info, "master_replid:")
+		id, _, _ = strings.Cut(id, "\r")
+		changed = changed || servers[addr] != id
+		servers[addr] = id
+	}
+	return changed
+}
+
+// compareAll checks the server of each of these sales, and reports whether all replied.
+func compareAll(ctx context.Context, g *Inventory, sales map[string]int64) bool {
+	var wg sync.WaitGroup
+	var failed atomic.Bool
+	slots := make(chan struct{}, 16)
+	for id, epoch := range sales {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if err := compare(ctx, g, id, epoch); err != nil {
+				failed.Store(true)
+			}
+		})
+	}
+	wg.Wait()
+	return !failed.Load()
+}
+
+// compare checks the server of a sale. It does not count as a call about the sale. An error means
+// that the server did not reply.
+func compare(ctx context.Context, g *Inventory, id string, epoch int64) error {
 	words, err := g.call(ctx, &g.scripts.count, g.states.parts(id), []string{itoa(epoch), g.clock(), "0"})
 	switch {
 	case errors.Is(err, errDamaged):
 		g.forsake(ctx, id, epoch)
+		return nil
 	case err == nil && words[0] == "stale" && len(words) == 2:
 		g.states.lost("watch", id, epoch, words[1])
 	}
+	return err
 }

@@ -20,7 +20,8 @@ func (g *Inventory) Join(ctx context.Context, j sale.JoinRequest) (sale.TicketSt
 	}
 	words, _, err := g.on(ctx, &g.scripts.join, j.Sale, j.Epoch,
 		escape(j.User), j.Ticket, itoa(j.Rank), itoa(j.Lot), itoa(j.Max),
-		flag(j.Batch != ""), escape(j.Batch), itoa(until), itoa(g.cfg.MaxTickets), itoa(sale.MaxReservations))
+		flag(j.Batch != ""), escape(j.Batch), itoa(until), itoa(g.cfg.MaxTickets), itoa(sale.MaxUnpaid),
+		j.Reservation, itoa(j.MaxBacklog))
 	if err != nil {
 		return sale.TicketStatus{}, err
 	}
@@ -39,16 +40,16 @@ func (g *Inventory) Status(ctx context.Context, id string, epoch int64, user str
 	return g.standing(ctx, "look", id, epoch, words)
 }
 
-// Admit implements sale.Inventory.
-func (g *Inventory) Admit(ctx context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
-	if n < 1 || n > 1000 || batch == "" || len(batch) > 64 {
-		return 0, fmt.Errorf("redisinventory: admit: n is %d and batch is %.70q, want 1 to 1,000 and 1 to 64 bytes: %w", n, batch, sale.ErrInvalid)
+// Poll implements sale.Inventory.
+func (g *Inventory) Poll(ctx context.Context, p sale.PollRequest) (sale.TicketStatus, error) {
+	if err := p.Validate(); err != nil {
+		return sale.TicketStatus{}, err
 	}
-	words, _, err := g.on(ctx, &g.scripts.admit, id, epoch, escape(batch), itoa(int64(n)), itoa(until.UnixMilli()))
+	words, _, err := g.on(ctx, &g.scripts.poll, p.Sale, p.Epoch, escape(p.User), p.Reservation, itoa(p.MaxBacklog), itoa(sale.MaxUnpaid))
 	if err != nil {
-		return 0, err
+		return sale.TicketStatus{}, err
 	}
-	return g.one("admit", words)
+	return g.standing(ctx, "poll", p.Sale, p.Epoch, words)
 }
 
 // one parses a reply of one number.
@@ -62,19 +63,24 @@ func (g *Inventory) one(doing string, words []string) (int, error) {
 
 var places = map[string]sale.TicketState{
 	"-": sale.NoTicket, "w": sale.Waiting, "a": sale.Admitted, "s": sale.Spent, "p": sale.TicketExpired,
+	"g": sale.Waiting, // and absent
 }
 
-// standing parses a status: reason, state, ticket, rank, ahead, batch, until, ID and record of
-// the last reservation, then ID and record of each reserved unit.
+// standing parses a status: reason, state, ticket, rank, ahead, batch, until, poll, changes, ID
+// and record of the last reservation, then ID and record of each reserved unit.
 func (g *Inventory) standing(ctx context.Context, doing, id string, epoch int64, words []string) (st sale.TicketStatus, err error) {
-	if len(words) < 9 || len(words)%2 != 1 || places[words[1]] == "" {
+	if len(words) == 1 && words[0] == "taken" {
+		return st, fmt.Errorf("redisinventory: %s: Reservation: want an ID that no reservation has: %w", doing, sale.ErrInvalid)
+	}
+	if len(words) < 11 || len(words)%2 != 1 || places[words[1]] == "" {
 		return st, g.failed(doing, errReply)
 	}
-	ns, err := numbers(words[3], words[4], words[6])
+	ns, err := numbers(words[3], words[4], words[6], words[7], words[8])
 	if err != nil {
 		return st, g.failed(doing, err)
 	}
 	st.Reason, st.State = sale.Reason(words[0]), places[words[1]]
+	st.Absent, st.Restored, st.NewTurn, st.Poll = words[1] == "g", ns[4]&1 != 0, ns[4]&2 != 0, time.Duration(ns[3])*time.Millisecond
 	if st.State != sale.NoTicket {
 		st.Ticket, st.Rank = words[2], ns[0]
 	}
@@ -87,14 +93,14 @@ func (g *Inventory) standing(ctx context.Context, doing, id string, epoch int64,
 		}
 		st.Until = instant(ns[2])
 	}
-	if words[7] != "" {
-		r, err := parse(words[7], id, words[8])
+	if words[9] != "" {
+		r, err := parse(words[9], id, words[10])
 		if err != nil {
 			return sale.TicketStatus{}, g.damaged(ctx, doing, id, epoch, err)
 		}
 		st.Last = &r
 	}
-	for i := 9; i < len(words); i += 2 {
+	for i := 11; i < len(words); i += 2 {
 		r, err := parse(words[i], id, words[i+1])
 		if err != nil {
 			return sale.TicketStatus{}, g.damaged(ctx, doing, id, epoch, err)

@@ -65,7 +65,8 @@ func (g *Inventory) Open(ctx context.Context, o sale.InitialState) error {
 		strconv.Itoa(len(o.Reserved) + len(o.Pending)), strconv.Itoa(len(o.Pending)), group(epoch),
 		flag(s.State == sale.Paused), itoa(s.Stock),
 		itoa(s.StartsAt.UnixMilli()), itoa(s.EndsAt.UnixMilli()), itoa(s.Lobby.Milliseconds()),
-		flag(s.Queue == sale.Shuffled), strconv.Itoa(s.PerUser), itoa(s.PayWithin.Milliseconds()), itoa(s.Paid),
+		flag(s.Queue == sale.Shuffled), strconv.Itoa(s.PerUser), itoa(s.PayWithin.Milliseconds()),
+		strconv.Itoa(s.Headroom), itoa(s.TokenFor.Milliseconds()), itoa(s.Paid),
 	})
 	switch {
 	case err != nil:
@@ -117,6 +118,14 @@ func (g *Inventory) build(ctx context.Context, o *sale.InitialState, server stri
 				if err := send(); err != nil {
 					return err
 				}
+			}
+		}
+	}
+	for user, n := range o.Unpaid {
+		args = append(args, "u", strconv.Itoa(n), escape(user), "", "", "")
+		if len(args) >= 2+6*chunk {
+			if err := send(); err != nil {
+				return err
 			}
 		}
 	}

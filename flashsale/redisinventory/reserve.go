@@ -3,6 +3,7 @@ package redisinventory
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/floodweir/weir/flashsale/sale"
 )
@@ -13,7 +14,7 @@ func (g *Inventory) Reserve(ctx context.Context, a sale.ReserveRequest) (sale.Re
 	if err := a.Validate(); err != nil {
 		return sale.ReserveResult{}, err
 	}
-	words, _, err := g.on(ctx, &g.scripts.reserve, a.Sale, a.Epoch, escape(a.User), a.Ticket, escape(a.Key), a.Reservation, itoa(sale.MaxReservations))
+	words, _, err := g.on(ctx, &g.scripts.reserve, a.Sale, a.Epoch, escape(a.User), a.Ticket, escape(a.Key), a.Reservation, itoa(sale.MaxUnpaid))
 	if err != nil {
 		return sale.ReserveResult{}, err
 	}
@@ -31,6 +32,21 @@ func (g *Inventory) Reserve(ctx context.Context, a sale.ReserveRequest) (sale.Re
 		return sale.ReserveResult{}, g.damaged(ctx, "reserve", a.Sale, a.Epoch, err)
 	}
 	return sale.ReserveResult{Repeated: words[1] == "1", Reservation: r}, nil
+}
+
+// Transfer implements sale.Inventory.
+func (g *Inventory) Transfer(ctx context.Context, epoch int64, r sale.Reservation) (bool, error) {
+	if err := r.Validate(); err != nil {
+		return false, err
+	}
+	words, _, err := g.on(ctx, &g.scripts.transfer, r.Sale, epoch, escape(r.User), r.Ticket, escape(r.Key), r.ID,
+		itoa(r.At.UnixMilli()), itoa(r.PayBy.UnixMilli()), itoa(g.cfg.MaxTickets),
+		itoa(r.Epoch), strconv.Itoa(r.Slot))
+	if err != nil {
+		return false, err
+	}
+	n, err := g.one("transfer", words)
+	return n == 1, err
 }
 
 // Return implements sale.Inventory.
@@ -81,11 +97,11 @@ func (g *Inventory) Counts(ctx context.Context, id string, epoch int64) (sale.Co
 		return sale.Counts{}, err
 	}
 	n, err := numbers(words...)
-	if err != nil || len(n) != 8 {
+	if err != nil || len(n) != 10 {
 		return sale.Counts{}, g.failed("count", errReply)
 	}
 	return sale.Counts{
 		Now: instant(now / 1000), Stock: n[0], Free: n[1], Waiting: n[2], Outstanding: n[3],
-		Reserved: n[4], Backlog: n[5], Paused: n[6] == 1, Paid: n[7],
+		Reserved: n[4], Backlog: n[5], Paused: n[6] == 1, Paid: n[7], Turns: n[8], Left: n[9],
 	}, nil
 }

@@ -54,7 +54,10 @@ const maxScans = 20
 
 // take reads the entries that are available, without waiting.
 func (g *Inventory) take(ctx context.Context, id string, epoch int64, keys []string, worker string, max int) ([]sale.Entry, error) {
-	from := "0-0"
+	from := ""
+	if g.states.claims(id, min(time.Second, g.cfg.Redeliver/5)) {
+		from = "0-0"
+	}
 	for scans := 0; ; scans++ {
 		words, err := g.call(ctx, &g.scripts.next, []string{keys[0], keys[6]}, []string{
 			itoa(epoch), group(epoch), worker, strconv.Itoa(max), itoa(g.cfg.Redeliver.Milliseconds()), from,
@@ -113,7 +116,7 @@ func (g *Inventory) Ack(ctx context.Context, id string, epoch int64, ids ...stri
 	if !possible(id, epoch) {
 		return staleError("done", id, epoch, "none")
 	}
-	keys := g.states.parts(id)[6:]
+	keys := g.states.parts(id)[6:7]
 	for first := true; first || len(ids) > 0; first = false {
 		n := min(len(ids), 1000)
 		words, err := g.call(ctx, &g.scripts.done, keys, append([]string{group(epoch)}, ids[:n]...))
@@ -126,6 +129,26 @@ func (g *Inventory) Ack(ctx context.Context, id string, epoch int64, ids ...stri
 		ids = ids[n:]
 	}
 	return nil
+}
+
+// Attend implements sale.Inventory.
+func (g *Inventory) Attend(ctx context.Context, worker string) (int, error) {
+	if !sale.IsWorkerName(worker) {
+		return 0, fmt.Errorf("redisinventory: attend: worker is %.70q, want 1 to 64 letters, digits, . _ -: %w", worker, sale.ErrInvalid)
+	}
+	words, err := g.call(ctx, &g.scripts.attend, []string{g.cfg.Prefix + "workers"}, []string{g.clock(), worker, itoa(sale.WorkerFor.Microseconds())})
+	if err != nil {
+		return 0, err
+	}
+	n, err := numbers(words[1:]...)
+	if err != nil || len(n) != 3 {
+		return 0, g.failed("attend", errReply)
+	}
+	stopped := int(n[2])
+	if _, before := g.attended.Swap(worker, true); before && n[1] == 1 {
+		stopped++
+	}
+	return stopped, nil
 }
 
 // isEntry reports whether s is the ID of an entry: two numbers.

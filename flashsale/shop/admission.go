@@ -9,12 +9,11 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-const (
-	maxAdmitBatch = 500
-	maxTokens     = 10_000 // slots of one concurrency limit
-)
+// maxTokens bounds the slots of one concurrency limit.
+const maxTokens = 10_000
 
-// admission takes and returns the slots of admission tokens.
+// admission takes and returns the slots of admission tokens of Direct sales. In any other sale
+// the inventory admits.
 type admission struct {
 	*env
 	store weir.Store
@@ -57,7 +56,7 @@ func (a *admission) take(ctx context.Context, d *sale.Sale, n int64) (int64, tim
 			return 0, min(ds[0].Combine(ds[1]).RetryAfter, d.TokenFor), nil
 		}
 	}
-	return 0, admitEvery, nil
+	return 0, slotsEvery, nil
 }
 
 // giveBack returns n slots. It does not try again after an error: the slots may be free, and

@@ -3,12 +3,15 @@ package shop
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
 )
@@ -60,6 +63,9 @@ func (b *buyers) View(ctx context.Context, id string) (sale.View, error) {
 	if err != nil {
 		return sale.View{}, err
 	}
+	if l := b.catalog.get(id); l != nil {
+		b.touch(l)
+	}
 	return p.view(b.clock()), nil
 }
 
@@ -82,29 +88,80 @@ func (b *buyers) Join(ctx context.Context, user, id, ticket string) (sale.QueueS
 	if v.live == nil {
 		return v.refused(sale.HasEnded), nil
 	}
-	j := sale.JoinRequest{Sale: id, Epoch: v.sale().Epoch, User: user, Ticket: newID(), Max: b.maxWaiting, Rank: v.earlierRank(ctx, ticket)}
+	j := v.joinRequest(ctx, ticket)
 	if v.sale().Queue == sale.Direct {
 		return v.joinDirect(ctx, j)
-	}
-	if v.view.Phase == sale.InLobby {
-		j.Lot = 1 + rand.Int64N(sale.MaxLot)
 	}
 	return v.join(ctx, j)
 }
 
-// Status implements sale.BuyerService.
-func (b *buyers) Status(ctx context.Context, user, id, ticket string) (sale.QueueStatus, error) {
-	b.stats.statusRequests.Add(1)
+// Click implements sale.BuyerService.
+func (b *buyers) Click(ctx context.Context, user, id, ticket, key string) (sale.QueueStatus, error) {
+	if !sale.IsKey(key) {
+		return sale.QueueStatus{}, fmt.Errorf("shop: %w: Idempotency-Key: got %d bytes, want at most 64 printable characters", sale.ErrInvalid, len(key))
+	}
 	v, err := b.visit(ctx, user, id)
 	if err != nil {
 		return sale.QueueStatus{}, err
 	}
+	t, err := b.keys.OpenTicket(ticket)
+	known := err == nil && t.User == user && t.Sale == id && t.Epoch == v.sale().Epoch
+	switch {
+	case v.sale().Queue == sale.Direct:
+		return b.Join(ctx, user, id, ticket)
+	case key == "" && known:
+		return b.look(ctx, v, ticket, newID())
+	}
+	b.stats.joins.Add(1)
+	if reason := closedReason(v.view.Phase); reason != sale.OK {
+		return v.refused(reason), nil
+	}
+	if v.live == nil {
+		return v.refused(sale.HasEnded), nil
+	}
+	j := v.joinRequest(ctx, ticket)
+	if key != "" {
+		j.Ticket = ticketOf(user, id, key)
+	}
+	j.Reservation = newID()
+	v.crash.At(crashpoint.ReserveAsked)
+	return v.join(ctx, j)
+}
+
+// ticketOf returns the ID of the ticket that a click with a key makes.
+func ticketOf(user, id, key string) string {
+	sum := sha256.Sum256([]byte(user + "\x00" + id + "\x00" + key))
+	return "click-" + hex.EncodeToString(sum[:16])
+}
+
+// joinRequest returns a request for a ticket in the queue.
+func (v *visit) joinRequest(ctx context.Context, ticket string) sale.JoinRequest {
+	j := sale.JoinRequest{Sale: v.sale().ID, Epoch: v.sale().Epoch, User: v.user, Ticket: newID(), Max: v.maxWaiting, Rank: v.earlierRank(ctx, ticket)}
+	if v.view.Phase == sale.InLobby {
+		j.Lot = 1 + rand.Int64N(sale.MaxLot)
+	}
+	return j
+}
+
+// Status implements sale.BuyerService.
+func (b *buyers) Status(ctx context.Context, user, id, ticket string) (sale.QueueStatus, error) {
+	v, err := b.visit(ctx, user, id)
+	if err != nil {
+		return sale.QueueStatus{}, err
+	}
+	return b.look(ctx, v, ticket, "")
+}
+
+// look polls, and reserves a unit if reservation is not empty and the user's turn has come.
+func (b *buyers) look(ctx context.Context, v *visit, ticket, reservation string) (sale.QueueStatus, error) {
+	b.stats.statusRequests.Add(1)
 	if v.live == nil {
 		return v.statusAfterEnd(ctx)
 	}
-	call, cancel := b.call(ctx)
-	defer cancel()
-	at, err := b.inventory.Status(call, id, v.sale().Epoch, user)
+	if reservation != "" {
+		v.crash.At(crashpoint.ReserveAsked)
+	}
+	at, err := v.poll(ctx, reservation)
 	if err != nil {
 		if errors.Is(err, sale.ErrStale) && v.view.Phase == sale.PhaseEnded {
 			return v.statusAfterEnd(ctx)
@@ -117,10 +174,12 @@ func (b *buyers) Status(ctx context.Context, user, id, ticket string) (sale.Queu
 	}
 	if at.State == sale.NoTicket && closedReason(v.view.Phase) == sale.OK && !direct {
 		if rank := v.earlierRank(ctx, ticket); rank > 0 {
-			return v.join(ctx, sale.JoinRequest{Sale: id, Epoch: v.sale().Epoch, User: user, Ticket: newID(), Rank: rank, Max: b.maxWaiting})
+			j := v.joinRequest(ctx, ticket)
+			j.Lot, j.Reservation = 0, reservation
+			return v.join(ctx, j)
 		}
 	}
-	return v.status(at, false), nil
+	return v.polled(at, reservation, false), nil
 }
 
 // Buy implements sale.BuyerService. A genuine token is checked with the inventory even when
@@ -258,13 +317,10 @@ func (b *buyers) Pay(ctx context.Context, receipt, payment string, amount int64)
 	if err != nil {
 		return sale.PayResult{}, wrap("pay", err)
 	}
-	if paid.SoldOut > 0 {
-		b.markSoldOut(r.Sale, paid.SoldOut)
-	}
+	b.applied(paid)
 	if paid.Repeated {
 		return paid, nil
 	}
-	b.stats.paid(paid).Add(1)
 	if state := paid.Order.State; state == sale.Lost || state == sale.Rejected {
 		// There is no order that would show the refund to the merchant.
 		event := fmt.Sprintf("refund due: payment %s of %d for reservation %s, which is %s", payment, amount, r.ID, state)
@@ -275,6 +331,16 @@ func (b *buyers) Pay(ctx context.Context, receipt, payment string, amount int64)
 		}
 	}
 	return paid, nil
+}
+
+// applied counts a payment that the ledger has applied, and reports that a sale is sold out.
+func (b *buyers) applied(p sale.PayResult) {
+	if p.SoldOut > 0 {
+		b.markSoldOut(p.Order.Sale, p.SoldOut)
+	}
+	if !p.Repeated {
+		b.stats.paid(p).Add(1)
+	}
 }
 
 func (b *buyers) pay(ctx context.Context, p sale.Payment) (sale.PayResult, error) {
@@ -312,7 +378,7 @@ func (b *buyers) receiptOf(ctx context.Context, o sale.Order) sale.Receipt {
 		of = p.sale
 	}
 	r := b.receipt(o.Reservation, of, o.State)
-	r.Refunds, r.Contact = o.Refunds, o.Contact
+	r.Refunds, r.Refunded, r.Contact = o.Refunds, o.Refunded, o.Contact
 	return r
 }
 

@@ -1,6 +1,7 @@
 package shop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,16 +22,17 @@ const maxEnded = 100
 type catalog struct {
 	*env
 	start func(*liveSale) // starts the background work of a sale
-	wake  chan struct{}   // refresh now
 
 	mu     sync.Mutex // serializes replacing sales and listed
 	sales  atomic.Pointer[map[string]*liveSale]
 	listed atomic.Pointer[[]sale.Sale] // what buyers see, by the ledger; some have ended
 	others rowCache
+
+	patrolled string // the last sale of patrol, which alone uses it
 }
 
 func newCatalog(e *env, start func(*liveSale)) *catalog {
-	c := &catalog{env: e, start: start, wake: make(chan struct{}, 1)}
+	c := &catalog{env: e, start: start}
 	c.sales.Store(&map[string]*liveSale{})
 	c.listed.Store(&[]sale.Sale{})
 	return c
@@ -38,16 +40,37 @@ func newCatalog(e *env, start func(*liveSale)) *catalog {
 
 // run refreshes the catalog until ctx ends.
 func (c *catalog) run(ctx context.Context) {
-	tick := time.NewTicker(refreshEvery)
+	tick := time.NewTicker(listEvery)
 	defer tick.Stop()
 	for n := 1; ; n++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-c.wake:
 		}
-		c.refresh(ctx, n%int(listEvery/refreshEvery) == 0)
+		all := n%int(patrolEvery/listEvery) == 0
+		c.refresh(ctx, all)
+		if all {
+			c.patrol()
+		}
+	}
+}
+
+// patrol checks one sale after the other, in case its state was lost or changed unnoticed. It
+// also follows the inventory's clock while no sale is busy.
+func (c *catalog) patrol() {
+	live := c.live()
+	next, first := "", ""
+	for id := range live {
+		if id > c.patrolled && (next == "" || id < next) {
+			next = id
+		}
+		if first == "" || id < first {
+			first = id
+		}
+	}
+	if c.patrolled = cmp.Or(next, first); c.patrolled != "" {
+		signal(live[c.patrolled].syncNow)
 	}
 }
 
@@ -102,6 +125,9 @@ func (c *catalog) set(row sale.Sale) *liveSale {
 	if l := sales[row.ID]; l != nil {
 		c.mu.Unlock()
 		l.setSale(row)
+		if l.isBusy(c.uptime()) {
+			signal(l.syncNow)
+		}
 		return l
 	}
 	l := newLiveSale(row, &c.inventoryTime)

@@ -26,6 +26,10 @@ type Config struct {
 	// Workers is the number of order writers: 1 to 64, 2 if 0.
 	Workers int
 
+	// Members reports that buyers can have an identity. Without one, a sale for members only
+	// cannot be exposed.
+	Members bool
+
 	// MaxWaiting is the number of tickets that can wait for one sale: 1,000,000 if 0.
 	MaxWaiting int64
 
@@ -44,10 +48,14 @@ type Config struct {
 
 // Periods of the background work.
 const (
-	refreshEvery = 100 * time.Millisecond
-	admitEvery   = 20 * time.Millisecond
-	sweepEvery   = 200 * time.Millisecond
+	refreshEvery = 100 * time.Millisecond // of the counts of a busy sale
+	sweepEvery   = time.Second
 	listEvery    = time.Second
+	attendEvery  = sale.WorkerFor / 3
+	patrolEvery  = 5 * time.Second // one quiet sale is checked
+
+	busyFor      = 2 * time.Second      // after the last request about a sale
+	countsAtOnce = 5 * time.Millisecond // between the counts of all busy sales
 )
 
 func (c Config) validated() (Config, error) {

@@ -134,7 +134,7 @@ func (l lateLedger) Sale(ctx context.Context, id string) (sale.Sale, error) {
 // TestRecoveredMeanwhile checks that a process does not start another recovery when the one
 // that it was about to continue has completed.
 func TestRecoveredMeanwhile(t *testing.T) {
-	for _, point := range []string{crashpoint.RecoverDrained, crashpoint.RecoverOpened} {
+	for _, point := range []string{crashpoint.RecoverEpoch, crashpoint.RecoverOpened} {
 		t.Run(point, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				g := w.forgetful()

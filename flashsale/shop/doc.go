@@ -12,12 +12,16 @@
 //
 // # Background work
 //
-// For each sale that buyers see, a Shop reads the inventory's counts every 100 ms and keeps a
-// snapshot from which it answers. The same goroutine makes the inventory follow the ledger
-// (pause, stock, end) and recovers an inventory that has lost its state. An admitter per sale
-// admits waiting tickets. A fixed number of order writers read reservations from the
-// inventory's stream and create orders in the ledger. A sweeper expires unpaid orders and
-// returns their units. Stop ends all of them and waits for the work in progress.
+// For each busy sale, a Shop reads the inventory's counts every 100 ms, or more rarely if many
+// are busy, and keeps a snapshot from which it answers. A sale is busy for two seconds after a
+// request about it, while tickets wait, and while its stream has entries or the inventory differs
+// from the ledger. For quiet sales a Shop makes no calls, apart from one query a second of the
+// ledger for all of them. The same goroutine makes the inventory follow the ledger (pause, stock,
+// end) and recovers an inventory that has lost its state. An admitter per sale admits waiting
+// tickets. A fixed number of order writers read the streams in which this Shop reserved units, and
+// those with a backlog, and create orders in the ledger. A sweeper expires unpaid orders and
+// returns their units. Every Shop reports to the inventory that it works; when one stops, another
+// checks every sale once. Stop ends all of them and waits for the work in progress.
 //
 // # Degraded modes
 //

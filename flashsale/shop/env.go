@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,7 +24,13 @@ type env struct {
 	log           *slog.Logger
 	crash         crashpoint.Hook
 	timeout       time.Duration // of one call to the inventory or the ledger
+	began         time.Time
+	streams       *readyStreams
+	busy          atomic.Int64 // busy sales
 }
+
+// uptime returns the time since New by a clock that is never set.
+func (e *env) uptime() time.Duration { return time.Since(e.began) }
 
 // now returns the time by which orders are judged.
 func (e *env) now() time.Time { return e.inventoryTime.now(e.clock()) }
@@ -60,6 +67,20 @@ func (e *env) follow(ctx context.Context, row sale.Sale) {
 	if err != nil && !errors.Is(err, sale.ErrInvalid) {
 		e.log.Warn("cannot add units to inventory, will retry", "sale", row.ID, "error", err)
 	}
+}
+
+// nextEpoch takes the epoch after the given one, which fences the stream of that one, and
+// reports whether it did. If another process was faster, or if the sale has ended, it returns
+// the row that the ledger has.
+func (e *env) nextEpoch(ctx context.Context, id string, epoch int64) (row sale.Sale, took bool, err error) {
+	ctx, cancel := e.call(ctx)
+	defer cancel()
+	row, err = e.ledger.NextEpoch(ctx, id, epoch, e.clock())
+	if errors.Is(err, sale.ErrConflict) {
+		row, err = e.ledger.Sale(ctx, id)
+		return row, false, err
+	}
+	return row, err == nil, err
 }
 
 // signal wakes the goroutine that receives from c. It does not block.

@@ -65,17 +65,23 @@ func (g frozenGate) SetPaid(ctx context.Context, id string, epoch, paid int64) e
 func (g frozenGate) Ack(ctx context.Context, id string, epoch int64, ids ...string) error {
 	return thaw1(g.freezer, func() error { return g.Inventory.Ack(ctx, id, epoch, ids...) })
 }
+func (g frozenGate) Attend(ctx context.Context, worker string) (int, error) {
+	return thaw(g.freezer, func() (int, error) { return g.Inventory.Attend(ctx, worker) })
+}
 func (g frozenGate) Join(ctx context.Context, j sale.JoinRequest) (sale.TicketStatus, error) {
 	return thaw(g.freezer, func() (sale.TicketStatus, error) { return g.Inventory.Join(ctx, j) })
 }
 func (g frozenGate) Status(ctx context.Context, id string, epoch int64, user string) (sale.TicketStatus, error) {
 	return thaw(g.freezer, func() (sale.TicketStatus, error) { return g.Inventory.Status(ctx, id, epoch, user) })
 }
-func (g frozenGate) Admit(ctx context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
-	return thaw(g.freezer, func() (int, error) { return g.Inventory.Admit(ctx, id, epoch, batch, n, until) })
+func (g frozenGate) Poll(ctx context.Context, p sale.PollRequest) (sale.TicketStatus, error) {
+	return thaw(g.freezer, func() (sale.TicketStatus, error) { return g.Inventory.Poll(ctx, p) })
 }
 func (g frozenGate) Reserve(ctx context.Context, a sale.ReserveRequest) (sale.ReserveResult, error) {
 	return thaw(g.freezer, func() (sale.ReserveResult, error) { return g.Inventory.Reserve(ctx, a) })
+}
+func (g frozenGate) Transfer(ctx context.Context, epoch int64, r sale.Reservation) (bool, error) {
+	return thaw(g.freezer, func() (bool, error) { return g.Inventory.Transfer(ctx, epoch, r) })
 }
 func (g frozenGate) Return(ctx context.Context, id string, epoch int64, user, r string) (bool, error) {
 	return thaw(g.freezer, func() (bool, error) { return g.Inventory.Return(ctx, id, epoch, user, r) })
@@ -92,9 +98,9 @@ type frozenLedger struct {
 	*freezer
 }
 
-func (l frozenLedger) CreateOrders(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
+func (l frozenLedger) CreateOrders(ctx context.Context, epoch int64, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
 	after(300 * time.Millisecond) // so that something is in the stream most of the time
-	return thaw(l.freezer, func() ([]sale.OrderResult, error) { return l.Ledger.CreateOrders(ctx, rs, now) })
+	return thaw(l.freezer, func() ([]sale.OrderResult, error) { return l.Ledger.CreateOrders(ctx, epoch, rs, now) })
 }
 func (l frozenLedger) Sale(ctx context.Context, id string) (sale.Sale, error) {
 	return thaw(l.freezer, func() (sale.Sale, error) { return l.Ledger.Sale(ctx, id) })

@@ -17,11 +17,13 @@ type inventorySync struct {
 	recovery *recovery
 	sale     *liveSale
 
-	stale     int // consecutive reads without a state
-	drift     drift
-	checkedAt time.Time // when finishing the sale was tried last
-	settledAt time.Time // when old acknowledged reservations were looked up last
-	drained   bool      // the streams of earlier epochs are drained
+	stale      int // consecutive reads without a state
+	drift      drift
+	checkedAt  time.Time // when finishing the sale was tried last
+	paymentsAt time.Time // when pending payments were read last
+	settledAt  time.Time // when old acknowledged reservations were looked up last
+	drained    bool      // the streams of earlier epochs are drained
+	counted    bool      // in env.busy
 }
 
 // minStale is the number of consecutive reads without a state after which the inventory is
@@ -39,18 +41,24 @@ func staleLimit(p *snapshot) int {
 }
 
 func (s *inventorySync) run(ctx context.Context) {
-	tick := time.NewTicker(refreshEvery)
-	defer tick.Stop()
+	next := time.NewTimer(0)
+	defer next.Stop()
+	defer func() {
+		if s.counted {
+			s.busy.Add(-1)
+		}
+	}()
 	for {
-		s.sync(ctx)
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.sale.finished:
 			return
-		case <-tick.C:
+		case <-next.C:
 		case <-s.sale.syncNow:
 		}
+		s.sync(ctx)
+		next.Reset(s.pause())
 	}
 }
 
@@ -67,12 +75,16 @@ func (s *inventorySync) sync(ctx context.Context) {
 	default:
 		s.sale.setCounts(row.Epoch, c, true, s.clock())
 		s.stale = 0
+		if c.Backlog > 0 {
+			s.streams.add(s.sale)
+		}
 	}
 	p := s.sale.snapshot.Load()
 	if p.sale.Epoch != row.Epoch {
 		return // another process has recovered the sale: the next run reads its counts
 	}
 	s.settle(ctx, p)
+	s.readPayments(ctx, p)
 	switch {
 	case p.sale.State == sale.Ended:
 		s.finish(ctx, p)
@@ -198,21 +210,13 @@ func (s *inventorySync) finish(ctx context.Context, p *snapshot) {
 }
 
 // settle looks up acknowledged reservations that no order writer of this process has seen.
-// Those of an earlier epoch are lost if they are not orders, because every earlier stream is
-// drained. For most that were acknowledged a while ago, other processes have written the
-// orders. settle takes at most half a refresh period.
+// Those of an earlier epoch that are not orders are transferred or lost, because the ledger
+// does not accept them any more. For most that were acknowledged a while ago, other processes
+// have written the orders. settle takes about a refresh period at most.
 func (s *inventorySync) settle(ctx context.Context, p *snapshot) {
 	began := time.Now()
 	if p.counted {
-		for _, r := range s.sale.unsettled(time.Time{}, p.sale.Epoch, 100) {
-			o, err := s.finder.find(ctx, r)
-			if err != nil || time.Since(began) > refreshEvery/2 {
-				return
-			}
-			if o.State == sale.Lost {
-				s.log.Warn("acknowledged reservation lost", "sale", s.sale.id, "epoch", r.Epoch, "reservation", r.ID)
-			}
-		}
+		s.finder.settleEarlier(ctx, s.sale, p.sale.Epoch, refreshEvery/2)
 	}
 	now := s.clock()
 	if age := now.Sub(s.settledAt); age >= 0 && age < listEvery {
@@ -220,7 +224,7 @@ func (s *inventorySync) settle(ctx context.Context, p *snapshot) {
 	}
 	s.settledAt = now
 	for _, r := range s.sale.unsettled(now.Add(-30*time.Second), 0, 50) {
-		if _, err := s.finder.find(ctx, r); err != nil || time.Since(began) > refreshEvery/2 {
+		if _, err := s.finder.outcome(ctx, r); err != nil || time.Since(began) > refreshEvery/2 {
 			return
 		}
 	}

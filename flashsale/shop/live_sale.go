@@ -1,10 +1,12 @@
 package shop
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/estimate"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
@@ -13,19 +15,18 @@ type liveSale struct {
 	id       string
 	snapshot atomic.Pointer[snapshot]
 
-	mu           sync.Mutex // guards the next two, and making the next snapshot
+	mu           sync.Mutex // guards the next four, and making the next snapshot
 	acknowledged map[string]acknowledged
 	usedTokens   usedTokens
+	estimator    estimate.Estimator
+	payments     pendingPayments
 
 	syncNow  chan struct{} // wakes the inventorySync
-	admitNow chan struct{} // wakes the admitter
+	slotsNow chan struct{} // wakes the slotReturner
 	finished chan struct{} // closed when the sale has no more work
 
-	joined       atomic.Int64  // tickets since the admitter ran last
-	admitRate    atomic.Uint64 // admissions per second, as math.Float64bits
-	writers      atomic.Int64  // order writers that read its stream now
-	recovering   atomic.Int64  // above 0: order writers skip the sale
-	drainedEpoch atomic.Int64  // the last epoch whose stream is closed and empty
+	repairedAt atomic.Int64 // when an order writer began a recovery last, in ms
+	touched    atomic.Int64 // env.uptime of the last request about the sale
 }
 
 // acknowledged is a reservation that this process has acknowledged to a buyer and that it has
@@ -56,8 +57,9 @@ type snapshot struct {
 
 func newLiveSale(row sale.Sale, clock *inventoryClock) *liveSale {
 	l := &liveSale{id: row.ID, acknowledged: map[string]acknowledged{},
-		syncNow: make(chan struct{}, 1), admitNow: make(chan struct{}, 1), finished: make(chan struct{})}
+		syncNow: make(chan struct{}, 1), slotsNow: make(chan struct{}, 1), finished: make(chan struct{})}
 	l.snapshot.Store(&snapshot{sale: row, clock: clock})
+	l.touched.Store(int64(-busyFor)) // not yet
 	return l
 }
 
@@ -98,23 +100,26 @@ func (l *liveSale) setCounts(epoch int64, c sale.Counts, counted bool, at time.T
 	if next.counted = counted; counted {
 		next.counts, next.at = c, at
 		next.sale.Stock, next.sale.Paid = max(next.sale.Stock, c.Stock), max(next.sale.Paid, c.Paid)
+		l.observe(&next)
 	}
 	l.snapshot.Store(&next)
 }
 
 // now returns the time of the sale: the inventory's clock at the last count, plus the time
-// since by the own clock, at most one second. A step of the own clock therefore has an effect
-// of at most one second, until the next count. While the sale has no inventory state, now
-// uses the inventory's clock as other sales report it.
+// since by the own clock. After a second it uses the inventory's clock as other sales report
+// it, if that is later.
 func (p *snapshot) now(own time.Time) time.Time {
 	passed := max(0, own.Sub(p.at))
-	switch {
-	case p.counts.Now.IsZero(), passed > time.Second && !p.counted:
+	if p.counts.Now.IsZero() {
 		return p.clock.now(own)
-	case passed > time.Second:
-		passed = time.Second
 	}
-	return p.counts.Now.Add(passed)
+	now := p.counts.Now.Add(min(passed, time.Second))
+	if passed > time.Second {
+		if shared := p.clock.now(own); shared.After(now) || !p.counted {
+			return shared
+		}
+	}
+	return now
 }
 
 // free returns the number of free units, as far as it is known.
@@ -139,13 +144,15 @@ func (p *snapshot) isRecovering() bool {
 	return p.sale.State == sale.Paused && p.sale.StateReason == sale.Recovering
 }
 
-// acknowledge remembers a reservation until it is settled.
-func (l *liveSale) acknowledge(r sale.Reservation, now time.Time) {
+// acknowledge remembers a reservation until it is settled. It reports whether there is room.
+func (l *liveSale) acknowledge(r sale.Reservation, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.acknowledged) < maxAcknowledged {
-		l.acknowledged[r.ID] = acknowledged{r, now}
+	if len(l.acknowledged) >= maxAcknowledged {
+		return false
 	}
+	l.acknowledged[r.ID] = acknowledged{r, now}
+	return true
 }
 
 // settle forgets reservations whose outcome is known.
@@ -158,20 +165,18 @@ func (l *liveSale) settle(ids ...string) {
 }
 
 // unsettled returns up to max reservations that were acknowledged before a time, or in an
-// epoch before the given one.
+// epoch before the given one, the oldest first.
 func (l *liveSale) unsettled(before time.Time, epoch int64, max int) []sale.Reservation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var rs []sale.Reservation
 	for _, a := range l.acknowledged {
-		if len(rs) == max {
-			break
-		}
 		if a.seen.Before(before) || a.Epoch < epoch {
 			rs = append(rs, a.Reservation)
 		}
 	}
-	return rs
+	slices.SortFunc(rs, func(a, b sale.Reservation) int { return a.At.Compare(b.At) })
+	return rs[:min(max, len(rs))]
 }
 
 // lag returns the age of the oldest unsettled reservation of this process.
@@ -200,6 +205,7 @@ func (l *liveSale) useToken(epoch int64, until time.Time) {
 	}
 	if epoch == l.usedTokens.epoch && len(l.usedTokens.until) < maxTokens {
 		l.usedTokens.until = append(l.usedTokens.until, until)
+		signal(l.slotsNow)
 	}
 }
 

@@ -56,6 +56,22 @@ func (m *merchants) RecentOrders(ctx context.Context, merchant, id, after string
 	return orders, nil
 }
 
+// CancelOrder implements sale.MerchantService.
+func (m *merchants) CancelOrder(ctx context.Context, merchant, id, reservation, reason string) (sale.Order, error) {
+	call, cancel := m.callToEnd(ctx)
+	defer cancel()
+	o, err := m.ledger.CancelBy(call, merchant, id, reservation, reason, m.clock())
+	if err != nil {
+		return sale.Order{}, wrap("cancel", err)
+	}
+	m.stats.cancelled.Add(1)
+	// Return the unit at once; if that fails, the sweeper does.
+	if _, err := m.sweeper.returnUnits(call, []sale.Order{o}); err != nil {
+		signal(m.sweeper.wake)
+	}
+	return o, nil
+}
+
 // SharedNetworks implements sale.MerchantService.
 func (m *merchants) SharedNetworks(ctx context.Context, merchant, id string) ([]sale.SharedNetwork, error) {
 	if _, err := m.Sale(ctx, merchant, id); err != nil {

@@ -35,6 +35,8 @@ func TestMerchants(t *testing.T) {
 		}
 		for what, f := range map[string]func() error{
 			"get":       func() error { _, err := w.Sale(w.ctx, "n", s.ID); return err },
+			"copy":      func() error { _, err := w.Copy(w.ctx, "n", s.ID, "k"); return err },
+			"cancel":    func() error { _, err := w.CancelOrder(w.ctx, "n", s.ID, "r", "typo"); return err },
 			"edit":      func() error { _, err := w.Edit(w.ctx, "n", s.ID, s.Version, d); return err },
 			"check":     func() error { _, err := w.Check(w.ctx, "n", s.ID); return err },
 			"warm":      func() error { return w.Warm(w.ctx, "n", s.ID) },

@@ -20,6 +20,7 @@ type merchants struct {
 	recovery  func(*liveSale) *recovery
 	worker    string
 	workers   int
+	members   bool                                        // buyers can have an identity
 	refused   func() map[sale.Layer]map[sale.Reason]int64 // nil: those of this Shop
 }
 
@@ -35,6 +36,24 @@ func (m *merchants) Create(ctx context.Context, merchant string, d sale.Draft) (
 		return sale.Sale{}, wrap("create", err)
 	}
 	return row, nil
+}
+
+// Copy implements sale.MerchantService.
+func (m *merchants) Copy(ctx context.Context, merchant, id, key string) (sale.Sale, error) {
+	if key == "" || !sale.IsKey(key) {
+		return sale.Sale{}, badKey(key)
+	}
+	ctx, cancel := m.call(ctx)
+	defer cancel()
+	row, err := m.ledger.Copy(ctx, merchant, id, key, m.clock())
+	if err != nil {
+		return sale.Sale{}, wrap("copy", err)
+	}
+	return row, nil
+}
+
+func badKey(key string) error {
+	return fmt.Errorf("shop: %w: Idempotency-Key: got %d bytes, want 1 to 64 printable characters", sale.ErrInvalid, len(key))
 }
 
 // Edit implements sale.MerchantService.
@@ -119,6 +138,9 @@ func (m *merchants) check(ctx context.Context, row sale.Sale) []string {
 	}
 	if row.StartsAt.Before(now) && row.EndsAt.After(now) {
 		problem(pastStart+"%s is in the past: the sale would open at once", row.StartsAt.UTC().Format(format))
+	}
+	if row.MembersOnly && !m.members {
+		problem("members_only: this shop has no identity of buyers, so no buyer could get a ticket")
 	}
 	if r, err := tokenRequest(weir.Peek, &row, 1); err != nil {
 		problem("headroom %d × stock %d is too large for an admission limit: %v", row.Headroom, row.Stock, err)
@@ -214,7 +236,6 @@ func (m *merchants) changed(ctx context.Context, row sale.Sale) {
 		l.setCounts(row.Epoch, c, true, m.clock())
 	}
 	signal(l.syncNow)
-	signal(l.admitNow)
 }
 
 // Pause implements sale.MerchantService.
@@ -262,7 +283,7 @@ func (m *merchants) setState(ctx context.Context, merchant, id string, to sale.S
 // AddStock implements sale.MerchantService.
 func (m *merchants) AddStock(ctx context.Context, merchant, id, key string, units int64) (sale.Sale, error) {
 	if key == "" || !sale.IsKey(key) {
-		return sale.Sale{}, fmt.Errorf("shop: %w: Idempotency-Key: got %d bytes, want 1 to 64 printable characters", sale.ErrInvalid, len(key))
+		return sale.Sale{}, badKey(key)
 	}
 	if _, err := m.Sale(ctx, merchant, id); err != nil {
 		return sale.Sale{}, err

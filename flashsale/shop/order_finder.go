@@ -20,8 +20,17 @@ type orderFinder struct {
 
 // find returns the order of a genuine reservation, or one in state Reserved. If the
 // reservation is in neither the inventory nor the ledger and cannot be between them, find
-// marks it as lost, and it never becomes an order.
+// transfers it to the inventory's present epoch. If that has no unit for it, find marks it as
+// lost, and it never becomes an order.
 func (f *orderFinder) find(ctx context.Context, r sale.Reservation) (sale.Order, error) {
+	if l := f.catalog.get(r.Sale); l != nil {
+		f.touch(l)
+	}
+	return f.outcome(ctx, r)
+}
+
+// outcome is find for the background work, which does not make the sale busy.
+func (f *orderFinder) outcome(ctx context.Context, r sale.Reservation) (sale.Order, error) {
 	o, err := f.inLedger(ctx, r)
 	if err != nil || o.State != sale.Reserved {
 		if err == nil {
@@ -29,8 +38,8 @@ func (f *orderFinder) find(ctx context.Context, r sale.Reservation) (sale.Order,
 		}
 		return o, err
 	}
-	lost, err := f.isLost(ctx, r)
-	if err != nil || !lost {
+	epoch, err := f.missing(ctx, r)
+	if err != nil || epoch == 0 {
 		return o, err
 	}
 	// It may have become an order in the meantime.
@@ -39,6 +48,20 @@ func (f *orderFinder) find(ctx context.Context, r sale.Reservation) (sale.Order,
 	}
 	call, cancel := f.call(ctx)
 	defer cancel()
+	if r.Epoch < epoch {
+		switch ok, err := f.inventory.Transfer(call, epoch, r); {
+		case errors.Is(err, sale.ErrStale) && f.catalog.get(r.Sale) != nil:
+			return o, nil // the inventory is being recovered again
+		case err != nil && !errors.Is(err, sale.ErrStale) && !errors.Is(err, sale.ErrInvalid):
+			return o, wrap("order", err)
+		case ok:
+			f.stats.transferred.Add(1)
+			if l := f.catalog.get(r.Sale); l != nil {
+				f.streams.add(l)
+			}
+			return o, nil
+		}
+	}
 	switch err := f.ledger.MarkLost(call, r, f.now()); {
 	case errors.Is(err, sale.ErrConflict):
 		return f.inLedger(ctx, r)
@@ -46,6 +69,7 @@ func (f *orderFinder) find(ctx context.Context, r sale.Reservation) (sale.Order,
 		return o, wrap("order", err)
 	}
 	f.stats.lost.Add(1)
+	f.log.Warn("acknowledged reservation lost", "sale", r.Sale, "epoch", r.Epoch, "reservation", r.ID)
 	f.settle(r)
 	if p, err := f.catalog.find(ctx, r.Sale); err == nil {
 		// If the inventory has the reservation after all, its unit is free again.
@@ -53,6 +77,17 @@ func (f *orderFinder) find(ctx context.Context, r sale.Reservation) (sale.Order,
 	}
 	o.State = sale.Lost
 	return o, nil
+}
+
+// settleEarlier finds the outcome of reservations that this process acknowledged in epochs
+// before the given one, the oldest first, for up to within.
+func (f *orderFinder) settleEarlier(ctx context.Context, l *liveSale, epoch int64, within time.Duration) {
+	began := time.Now()
+	for _, r := range l.unsettled(time.Time{}, epoch, maxAcknowledged) {
+		if _, err := f.outcome(ctx, r); err != nil || time.Since(began) > within {
+			return
+		}
+	}
 }
 
 func (f *orderFinder) settle(r sale.Reservation) {
@@ -75,30 +110,37 @@ func (f *orderFinder) inLedger(ctx context.Context, r sale.Reservation) (sale.Or
 	return o, nil
 }
 
-// isLost reports whether a reservation that is not an order cannot become one.
-func (f *orderFinder) isLost(ctx context.Context, r sale.Reservation) (bool, error) {
+// missing returns the epoch of the sale if a reservation that is not an order is not in the
+// inventory either, and 0 otherwise.
+func (f *orderFinder) missing(ctx context.Context, r sale.Reservation) (int64, error) {
 	ctx, cancel := f.call(ctx)
 	defer cancel()
 	row, err := f.ledger.Sale(ctx, r.Sale)
 	if err != nil {
-		return false, wrap("order", err)
+		return 0, wrap("order", err)
 	}
-	if row.State == sale.Paused && row.StateReason == sale.Recovering || r.Epoch > row.Epoch {
-		return false, nil
+	if r.Epoch > row.Epoch {
+		return 0, nil
 	}
 	ticket, err := f.inventory.Status(ctx, r.Sale, row.Epoch, r.User)
 	switch {
 	case errors.Is(err, sale.ErrStale):
 		// The streams of a sale that has finished here are drained; those of any other will be.
-		return row.State == sale.Ended && f.catalog.get(r.Sale) == nil, nil
+		if row.State == sale.Ended && f.catalog.get(r.Sale) == nil {
+			return row.Epoch, nil
+		}
+		return 0, nil
 	case err != nil:
-		return false, wrap("order", err)
+		return 0, wrap("order", err)
 	}
 	for _, held := range ticket.Reserved {
 		if held.ID == r.ID {
-			return false, nil
+			return 0, nil
 		}
 	}
-	// The inventory has a state of this epoch, so the streams of earlier epochs are drained.
-	return r.Epoch < row.Epoch || f.now().Sub(r.At) > settleWithin, nil
+	// The ledger accepts no reservation of an earlier epoch any more.
+	if r.Epoch < row.Epoch || f.now().Sub(r.At) > settleWithin {
+		return row.Epoch, nil
+	}
+	return 0, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/floodweir/weir/flashsale/crashpoint"
@@ -12,104 +13,158 @@ import (
 
 const (
 	writeBatch    = 200
-	readWait      = 20 * time.Millisecond
-	maxDeliveries = 5 // of an entry that the ledger does not accept
+	writeWait     = 5 * time.Millisecond // for more entries of a batch
+	maxStreams    = 50                   // that one round reads
+	maxTogether   = 1000                 // reservations of one transaction
+	maxDeliveries = 5                    // of an entry that the ledger does not accept
+	repairEvery   = time.Second
 )
 
 // orderWriter creates orders in the ledger from the reservations in the inventory's streams.
 type orderWriter struct {
 	*env
-	catalog *catalog
-	rate    *writeRate
-	worker  string // its name in the streams
-	workers int    // order writers of this process
+	rate   *writeRate
+	worker string // its name in the streams
 }
 
-// run writes one batch after the other until ctx ends.
+// run writes one round after the other until ctx ends.
 func (w *orderWriter) run(ctx context.Context) {
-	idle := time.NewTicker(readWait)
-	defer idle.Stop()
-	for ctx.Err() == nil {
-		sales := w.readable()
-		wait := readWait
-		if len(sales) > 1 {
-			wait = max(time.Millisecond, readWait/time.Duration(len(sales)))
+	wait := time.NewTimer(0)
+	defer wait.Stop()
+	for {
+		sales := w.streams.take(ctx, maxStreams)
+		if sales == nil {
+			return
 		}
-		read := false
-		for _, l := range sales {
-			if ctx.Err() != nil {
-				return
-			}
-			read = w.writeLive(ctx, l, wait) || read
+		// More reservations come meanwhile, which then share the transaction.
+		wait.Reset(writeWait)
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
 		}
-		if !read {
-			select {
-			case <-ctx.Done():
-			case <-idle.C:
-			}
-		}
+		w.round(ctx, sales)
 	}
 }
 
-// readable returns the sales whose streams may have entries.
-func (w *orderWriter) readable() []*liveSale {
-	var ls []*liveSale
-	now := w.clock()
-	for _, l := range w.catalog.live() {
-		p := l.snapshot.Load()
-		if p.counted && p.counts.Backlog == 0 && p.now(now).Before(p.sale.StartsAt) || l.drainedEpoch.Load() == p.sale.Epoch {
+// round writes one batch of each of these sales. It lists a sale again whose stream may have more
+// entries. After an error it does not: the inventorySync lists the sale while its stream is not
+// empty.
+func (w *orderWriter) round(ctx context.Context, sales []*liveSale) {
+	batches := make([]batch, len(sales))
+	var wg sync.WaitGroup
+	read := func(b *batch) {
+		p := b.sale.snapshot.Load()
+		b.epoch = p.sale.Epoch
+		if ctx.Err() == nil && !p.isRecovering() { // a recovery reads the stream itself
+			b.err = b.read(ctx, 0)
+		}
+	}
+	for i, l := range sales {
+		batches[i] = batch{w: w, sale: l}
+		if i > 0 {
+			wg.Go(func() { read(&batches[i]) })
+		}
+	}
+	read(&batches[0])
+	wg.Wait()
+	w.writeTogether(ctx, batches)
+	for i := range batches {
+		b := &batches[i]
+		finish := func() {
+			if b.err == nil && len(b.valid)+len(b.done) > 0 {
+				b.err = b.finish(ctx)
+			}
+			if errors.Is(b.err, sale.ErrStale) {
+				signal(b.sale.syncNow)
+			}
+			w.streams.giveBack(b.sale, b.err == nil && b.full)
+		}
+		if i == len(batches)-1 {
+			finish()
+		} else {
+			wg.Go(finish)
+		}
+	}
+	wg.Wait()
+}
+
+// writeTogether creates the orders of several sales in one transaction for each epoch, and so
+// saves most of the cost of small batches. If the ledger does not accept all of them, it leaves
+// them to finish.
+func (w *orderWriter) writeTogether(ctx context.Context, batches []batch) {
+	together := map[int64][]*batch{}
+	for i := range batches {
+		if b := &batches[i]; b.err == nil && len(b.valid) > 0 {
+			together[b.epoch] = append(together[b.epoch], b)
+		}
+	}
+	for epoch, bs := range together {
+		var rs []sale.Reservation
+		for _, b := range bs {
+			rs = append(rs, reservations(b.valid)...)
+		}
+		if len(bs) < 2 || len(rs) > maxTogether {
 			continue
 		}
-		if p.isRecovering() {
-			continue // the recovery reads its stream
+		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*w.timeout)
+		results, err := w.ledger.CreateOrders(call, epoch, rs, w.now())
+		cancel()
+		if err != nil || len(results) != len(rs) {
+			continue
 		}
-		ls = append(ls, l)
-	}
-	return ls
-}
-
-// writeLive writes one batch of a live sale. It reports whether it could read the stream.
-func (w *orderWriter) writeLive(ctx context.Context, l *liveSale, wait time.Duration) bool {
-	l.writers.Add(1)
-	defer l.writers.Add(-1)
-	if l.recovering.Load() > 0 {
-		return false
-	}
-	p := l.snapshot.Load()
-	err := w.write(ctx, l, p.sale.Epoch, wait)
-	if errors.Is(err, sale.ErrStale) {
-		if p.sale.State == sale.Ended {
-			l.drainedEpoch.Store(p.sale.Epoch)
+		for _, b := range bs {
+			n := len(b.valid)
+			b.valid = b.settle(ctx, b.valid, results[:n])
+			results = results[n:]
 		}
-		return false
 	}
-	return err == nil
 }
 
 // write reads one batch from the stream of an epoch, creates its orders and acknowledges it.
 // While the ledger is unavailable it keeps the batch and tries again. It returns an error of
 // the inventory or of ctx.
 func (w *orderWriter) write(ctx context.Context, l *liveSale, epoch int64, wait time.Duration) error {
-	call, cancel := context.WithTimeout(ctx, w.timeout+wait)
-	entries, err := w.inventory.Next(call, l.id, epoch, w.worker, writeBatch, wait)
+	b := batch{w: w, sale: l, epoch: epoch}
+	if err := b.read(ctx, wait); err != nil || len(b.valid)+len(b.done) == 0 {
+		return err
+	}
+	return b.finish(ctx)
+}
+
+// read reads the entries of a batch from the stream. It waits up to wait for the first.
+func (b *batch) read(ctx context.Context, wait time.Duration) error {
+	call, cancel := context.WithTimeout(ctx, b.w.timeout+wait)
+	entries, err := b.w.inventory.Next(call, b.sale.id, b.epoch, b.w.worker, writeBatch, wait)
 	cancel()
 	if err != nil || len(entries) == 0 {
 		return err
 	}
-	w.crash.At(crashpoint.WriterTook)
-	began := time.Now()
-	b := batch{w: w, sale: l, epoch: epoch}
+	b.w.crash.At(crashpoint.WriterTook)
+	b.began, b.full = time.Now(), len(entries) == writeBatch
 	b.validate(ctx, entries)
+	return nil
+}
+
+// finish creates the orders of a batch and acknowledges its entries.
+func (b *batch) finish(ctx context.Context) error {
 	if err := b.write(ctx); err != nil {
 		return err
 	}
-	w.crash.At(crashpoint.WriterPlaced)
+	b.w.crash.At(crashpoint.WriterPlaced)
 	if err := b.ack(ctx); err != nil {
 		return err
 	}
-	w.crash.At(crashpoint.WriterDone)
-	w.rate.measured(len(b.done), time.Since(began), len(entries) == writeBatch, w.workers)
+	b.w.crash.At(crashpoint.WriterDone)
+	b.w.rate.measured(len(b.done), time.Since(b.began), b.full)
 	return nil
+}
+
+func reservations(entries []sale.Entry) []sale.Reservation {
+	rs := make([]sale.Reservation, len(entries))
+	for i, e := range entries {
+		rs[i] = e.Reservation
+	}
+	return rs
 }
 
 // batch holds the entries of one read.
@@ -117,8 +172,11 @@ type batch struct {
 	w     *orderWriter
 	sale  *liveSale
 	epoch int64
-	valid []sale.Entry
-	done  []string // IDs of entries to acknowledge
+	valid []sale.Entry // that have no outcome yet
+	done  []string     // IDs of entries to acknowledge
+	began time.Time
+	full  bool  // it has writeBatch entries, so there may be more
+	err   error // of reading or finishing it
 }
 
 // validate moves entries that cannot be orders to the dead letters, and keeps the others.
@@ -173,30 +231,37 @@ func (b *batch) write(ctx context.Context) error {
 	return nil
 }
 
-// create creates orders. It tries again while the ledger is unavailable or fails; an error that
-// it returns is about an entry, or that of ctx.
+// create creates orders. It tries again while the ledger is unavailable or fails, and while it
+// has no unit for an entry. An error that it returns is about an entry, or that of ctx.
 func (b *batch) create(ctx context.Context, entries []sale.Entry) error {
-	rs := make([]sale.Reservation, len(entries))
-	for i, e := range entries {
-		rs[i] = e.Reservation
-	}
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		rs := reservations(entries)
 		// The timeout is long enough for a slow ledger to write a whole batch.
 		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*b.w.timeout)
-		results, err := b.w.ledger.CreateOrders(call, rs, b.w.now())
+		results, err := b.w.ledger.CreateOrders(call, b.epoch, rs, b.w.now())
 		cancel()
 		switch {
 		case err == nil && len(results) != len(rs):
 			return fmt.Errorf("ledger returned %d results for %d reservations", len(results), len(rs))
 		case err == nil:
-			b.settle(ctx, entries, results)
-			return nil
+			entries = b.settle(ctx, entries, results)
+			if len(entries) == 0 {
+				return nil
+			}
+			switch row := b.repair(ctx); {
+			case row.Epoch > b.epoch:
+				continue // the entries are fenced now
+			case row.State == sale.Ended:
+				b.lose(ctx, entries)
+				return nil
+			}
 		case errors.Is(err, sale.ErrInvalid) || errors.Is(err, sale.ErrNotFound):
 			return err
+		default:
+			b.w.stats.ledgerErrors.Add(1)
+			b.w.rate.failed()
+			b.w.log.Warn("cannot write orders, will retry", "sale", b.sale.id, "entries", len(rs), "error", err)
 		}
-		b.w.stats.ledgerErrors.Add(1)
-		b.w.rate.failed()
-		b.w.log.Warn("cannot write orders, will retry", "sale", b.sale.id, "entries", len(rs), "error", err)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -205,15 +270,24 @@ func (b *batch) create(ctx context.Context, entries []sale.Entry) error {
 	}
 }
 
-// settle applies the ledger's results. It returns the unit of an entry that is not an order.
-func (b *batch) settle(ctx context.Context, entries []sale.Entry, results []sale.OrderResult) {
+// settle applies the ledger's results. It returns the unit of an entry that never becomes an
+// order, and the entries for which no unit is left.
+func (b *batch) settle(ctx context.Context, entries []sale.Entry, results []sale.OrderResult) (without []sale.Entry) {
 	settled := make([]string, 0, len(entries))
 	for i, r := range results {
 		e := entries[i]
 		if r.New {
 			b.w.stats.created(r.State).Add(1)
 		}
-		if r.State == sale.Rejected || r.State == sale.Lost {
+		switch r.State {
+		case sale.Reserved:
+			if !r.Fenced {
+				without = append(without, e)
+			} else if b.keepFenced(ctx, e.Reservation) {
+				b.done = append(b.done, e.ID)
+			}
+			continue
+		case sale.Rejected, sale.Lost:
 			if !b.returnUnit(ctx, e.Reservation) {
 				continue // delivered again; its unit is returned then
 			}
@@ -222,6 +296,63 @@ func (b *batch) settle(ctx context.Context, entries []sale.Entry, results []sale
 		b.done = append(b.done, e.ID)
 	}
 	b.sale.settle(settled...)
+	return without
+}
+
+// keepFenced keeps a fenced reservation, so that inventorySync transfers it to the present
+// epoch when the inventory is open. If the process ends before, the buyer's next request for
+// the order does so. keepFenced reports whether the entry needs no other delivery.
+func (b *batch) keepFenced(ctx context.Context, r sale.Reservation) bool {
+	if b.sale.acknowledge(r, b.w.clock()) {
+		signal(b.sale.syncNow)
+		return true
+	}
+	ctx, cancel := b.w.callToEnd(ctx)
+	defer cancel()
+	return b.w.ledger.MarkLost(ctx, r, b.w.now()) == nil
+}
+
+// repair begins a recovery because the ledger has no unit for an entry: the inventory had more
+// units. It closes the inventory, which refuses everything from then on, and takes the next
+// epoch. It returns the row of the sale, which is zero if the ledger is unavailable, or if
+// this process has repaired the sale a moment ago.
+func (b *batch) repair(ctx context.Context) sale.Sale {
+	b.w.log.Warn("inventory had more units than the ledger, rebuilding it", "sale", b.sale.id, "epoch", b.epoch)
+	ctx, cancel := b.w.callToEnd(ctx)
+	defer cancel()
+	if err := b.w.inventory.Close(ctx, b.sale.id, b.epoch); err != nil {
+		b.w.log.Warn("cannot close inventory, will retry", "sale", b.sale.id, "error", err)
+	}
+	now := b.w.clock()
+	if age := now.Sub(time.UnixMilli(b.sale.repairedAt.Load())); age >= 0 && age < repairEvery {
+		return sale.Sale{}
+	}
+	b.sale.repairedAt.Store(now.UnixMilli())
+	row, _, err := b.w.nextEpoch(ctx, b.sale.id, b.epoch)
+	if err != nil {
+		b.w.log.Warn("cannot begin recovery, will retry", "sale", b.sale.id, "error", err)
+		return sale.Sale{}
+	}
+	b.sale.setSale(row)
+	signal(b.sale.syncNow)
+	return row
+}
+
+// lose marks the reservations of a sale that has ended as lost. If that fails, they are
+// delivered again.
+func (b *batch) lose(ctx context.Context, entries []sale.Entry) {
+	for _, e := range entries {
+		call, cancel := b.w.callToEnd(ctx)
+		err := b.w.ledger.MarkLost(call, e.Reservation, b.w.now())
+		cancel()
+		if err == nil {
+			b.w.stats.lost.Add(1)
+		}
+		if err == nil && b.returnUnit(ctx, e.Reservation) || errors.Is(err, sale.ErrConflict) {
+			b.sale.settle(e.Reservation.ID)
+			b.done = append(b.done, e.ID)
+		}
+	}
 }
 
 // returnUnit returns a unit to the inventory. It reports whether that needs no retry: an
@@ -230,9 +361,6 @@ func (b *batch) returnUnit(ctx context.Context, r sale.Reservation) bool {
 	ctx, cancel := b.w.callToEnd(ctx)
 	defer cancel()
 	_, err := b.w.inventory.Return(ctx, r.Sale, b.epoch, r.User, r.ID)
-	if err == nil {
-		signal(b.sale.admitNow)
-	}
 	return err == nil || errors.Is(err, sale.ErrStale)
 }
 

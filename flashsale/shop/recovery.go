@@ -3,7 +3,6 @@ package shop
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/floodweir/weir/flashsale/crashpoint"
@@ -17,9 +16,15 @@ const drainEpochs = 8
 // recovery rebuilds the inventory's state of one sale from the ledger, at the next epoch.
 // Several processes may recover a sale at once: every step is idempotent, and the ledger
 // assigns each epoch once.
+//
+// A recovery closes the state and turns its stream into orders, then takes the next epoch, and
+// opens the inventory with the orders that the ledger has. An entry that a process keeps for
+// longer is fenced: the ledger creates no order for it. It is then acknowledged as the others
+// of that process, and orderFinder transfers it to the new state or marks it as lost.
 type recovery struct {
 	*env
 	writer *orderWriter
+	finder *orderFinder
 	sale   *liveSale
 }
 
@@ -37,41 +42,52 @@ func (r *recovery) run(ctx context.Context) bool {
 			r.sale.setSale(row)
 			return false
 		}
-		row, err = r.nextEpoch(ctx, row)
+		var took bool
+		row, took, err = r.advance(ctx, row)
+		if err == nil && !took && row.StateReason != sale.Recovering {
+			r.sale.setSale(row) // another process has completed it, or the sale has ended
+			return false
+		}
 	}
 	if err != nil {
-		r.log.Warn("cannot recover sale, will retry", "sale", r.sale.id, "error", err)
+		r.warn(ctx, err)
 		return false
 	}
 	return r.recoverAt(ctx, row)
+}
+
+func (r *recovery) warn(ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		r.log.Warn("cannot recover sale, will retry", "sale", r.sale.id, "error", err)
+	}
 }
 
 // rebuild rebuilds the state at the epoch after that of row, although the inventory has one.
 // If another process has taken that epoch, that process does so. rebuild reports whether this
 // one did.
 func (r *recovery) rebuild(ctx context.Context, row sale.Sale) (bool, error) {
-	call, cancel := r.callToEnd(ctx)
-	defer cancel()
-	next, err := r.ledger.NextEpoch(call, r.sale.id, row.Epoch, r.clock())
-	if errors.Is(err, sale.ErrConflict) {
-		return false, nil
-	}
-	if err != nil {
+	next, took, err := r.advance(ctx, row)
+	if !took {
 		return false, err
 	}
 	return r.recoverAt(ctx, next), nil
 }
 
+// advance closes the state at the epoch of row, drains its stream and takes the next epoch.
+func (r *recovery) advance(ctx context.Context, row sale.Sale) (next sale.Sale, took bool, err error) {
+	if err := r.drain(ctx, row.Epoch); err != nil {
+		return row, false, err
+	}
+	r.crash.At(crashpoint.RecoverDrained)
+	return r.nextEpoch(ctx, row.ID, row.Epoch)
+}
+
 // recoverAt rebuilds the state at the epoch of row and reports whether that succeeded.
 func (r *recovery) recoverAt(ctx context.Context, row sale.Sale) bool {
-	r.sale.recovering.Add(1)
-	defer r.sale.recovering.Add(-1)
 	began, epoch := time.Now(), row.Epoch
 	row, err := r.rebuildAt(ctx, row)
 	if err != nil {
-		if ctx.Err() == nil {
-			r.log.Warn("cannot recover sale, will retry", "sale", r.sale.id, "error", err)
-		}
+		r.warn(ctx, err)
 		return false
 	}
 	r.sale.setSale(row)
@@ -86,13 +102,10 @@ func (r *recovery) recoverAt(ctx context.Context, row sale.Sale) bool {
 func (r *recovery) rebuildAt(ctx context.Context, row sale.Sale) (sale.Sale, error) {
 	r.crash.At(crashpoint.RecoverEpoch)
 	r.sale.setSale(row)
-	if err := r.awaitWriters(ctx); err != nil {
-		return row, err
-	}
+	// Entries can be left: another process may have taken the epoch without draining.
 	if err := r.drain(ctx, row.Epoch-1); err != nil {
 		return row, err
 	}
-	r.crash.At(crashpoint.RecoverDrained)
 	return r.open(ctx, row)
 }
 
@@ -101,33 +114,6 @@ func (r *recovery) row(ctx context.Context) (sale.Sale, error) {
 	ctx, cancel := r.call(ctx)
 	defer cancel()
 	return r.ledger.Sale(ctx, r.sale.id)
-}
-
-// nextEpoch takes the next epoch. If another process was faster, it returns that one's row.
-func (r *recovery) nextEpoch(ctx context.Context, row sale.Sale) (sale.Sale, error) {
-	ctx, cancel := r.call(ctx)
-	defer cancel()
-	next, err := r.ledger.NextEpoch(ctx, r.sale.id, row.Epoch, r.clock())
-	if errors.Is(err, sale.ErrConflict) {
-		next, err = r.ledger.Sale(ctx, r.sale.id)
-	}
-	return next, err
-}
-
-// awaitWriters waits until no order writer of this process has entries of the sale.
-func (r *recovery) awaitWriters(ctx context.Context) error {
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	ctx, cancel := context.WithTimeout(ctx, 2*r.timeout)
-	defer cancel()
-	for r.sale.writers.Load() > 0 {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("shop: order writers have entries in progress: %w", context.Cause(ctx))
-		case <-tick.C:
-		}
-	}
-	return nil
 }
 
 // drain closes the inventory's states up to an epoch and writes the entries that are left in
@@ -181,11 +167,14 @@ func (r *recovery) open(ctx context.Context, row sale.Sale) (sale.Sale, error) {
 	}
 	if err := r.inventory.Open(ctx, state); errors.Is(err, sale.ErrStale) {
 		// It was open at this epoch and was lost again before the ledger recorded it.
-		return r.nextEpoch(ctx, row)
+		next, _, err := r.advance(ctx, row)
+		return next, err
 	} else if err != nil {
 		return row, err
 	}
 	r.crash.At(crashpoint.RecoverOpened)
+	// Reservations that this process acknowledged come before new ones.
+	r.finder.settleEarlier(ctx, r.sale, row.Epoch, time.Second)
 	done, err := r.ledger.MarkRecovered(ctx, r.sale.id, row.Epoch, r.clock())
 	if errors.Is(err, sale.ErrConflict) {
 		return r.ledger.Sale(ctx, r.sale.id) // another process was faster

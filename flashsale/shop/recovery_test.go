@@ -36,11 +36,14 @@ func (g *switched) Join(ctx context.Context, j sale.JoinRequest) (sale.TicketSta
 func (g *switched) Status(ctx context.Context, id string, epoch int64, user string) (sale.TicketStatus, error) {
 	return g.Load().Status(ctx, id, epoch, user)
 }
-func (g *switched) Admit(ctx context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
-	return g.Load().Admit(ctx, id, epoch, batch, n, until)
+func (g *switched) Poll(ctx context.Context, p sale.PollRequest) (sale.TicketStatus, error) {
+	return g.Load().Poll(ctx, p)
 }
 func (g *switched) Reserve(ctx context.Context, a sale.ReserveRequest) (sale.ReserveResult, error) {
 	return g.Load().Reserve(ctx, a)
+}
+func (g *switched) Transfer(ctx context.Context, epoch int64, r sale.Reservation) (bool, error) {
+	return g.Load().Transfer(ctx, epoch, r)
 }
 func (g *switched) Return(ctx context.Context, id string, epoch int64, user, r string) (bool, error) {
 	return g.Load().Return(ctx, id, epoch, user, r)
@@ -53,6 +56,9 @@ func (g *switched) Next(ctx context.Context, id string, epoch int64, worker stri
 }
 func (g *switched) Ack(ctx context.Context, id string, epoch int64, ids ...string) error {
 	return g.Load().Ack(ctx, id, epoch, ids...)
+}
+func (g *switched) Attend(ctx context.Context, worker string) (int, error) {
+	return g.Load().Attend(ctx, worker)
 }
 func (g *switched) Delete(ctx context.Context, id string, epoch int64) error {
 	return g.Load().Delete(ctx, id, epoch)
@@ -154,21 +160,18 @@ func TestGateForgets(t *testing.T) {
 }
 
 // TestLostIsReported checks that a reservation which only a lost inventory had is returned as lost
-// and counted, once it cannot become an order.
+// and counted, if no unit is left for it.
 func TestLostIsReported(t *testing.T) {
 	inWorld(t, func(w *world) {
 		g := w.forgetful()
 		w.Shop = w.started("a")
 		defer func() { w.Shop.Stop() }()
-		s := w.exposed(draft(3))
+		s := w.exposed(draft(1))
 		w.opens(s)
 		w.Shop.Stop() // no process writes orders
 		turn, err := g.Join(w.ctx, sale.JoinRequest{Sale: s.ID, Epoch: 1, User: "lost", Ticket: "0123456789abcdef"})
-		if err != nil || turn.State != sale.Waiting {
+		if err != nil || turn.State != sale.Admitted {
 			t.Fatal(turn, err)
-		}
-		if n, err := g.Admit(w.ctx, s.ID, 1, "b", 1, time.Now().Add(time.Minute)); n != 1 || err != nil {
-			t.Fatal(n, err)
 		}
 		out, err := g.Reserve(w.ctx, sale.ReserveRequest{Sale: s.ID, Epoch: 1, User: "lost", Ticket: turn.Ticket, Reservation: "0123456789abcdef0"})
 		if err != nil || out.Reason != sale.OK {
@@ -180,6 +183,7 @@ func TestLostIsReported(t *testing.T) {
 			v, err := w.View(w.ctx, s.ID)
 			return err == nil && v.Sale.Epoch == 2 && v.Phase == sale.Open
 		})
+		w.order(w, "other", w.buys(w, "other", s.ID).Receipt.Receipt)
 		receipt := w.keys.Receipt(out.Reservation)
 		if r, err := w.Order(w.ctx, "lost", receipt); err != nil || r.State != sale.Lost {
 			t.Errorf("order: %+v, %v; want lost", r, err)
@@ -255,9 +259,6 @@ func TestOldStreams(t *testing.T) {
 		w.Shop.Stop() // no process writes orders
 		if _, err := w.engine.Join(w.ctx, sale.JoinRequest{Sale: s.ID, Epoch: 1, User: "alice", Ticket: "0123456789abcdef"}); err != nil {
 			t.Fatal(err)
-		}
-		if n, err := w.engine.Admit(w.ctx, s.ID, 1, "b", 1, time.Now().Add(time.Minute)); n != 1 || err != nil {
-			t.Fatal(n, err)
 		}
 		out, err := w.engine.Reserve(w.ctx, sale.ReserveRequest{Sale: s.ID, Epoch: 1, User: "alice", Ticket: "0123456789abcdef", Reservation: "0123456789abcdef0"})
 		if err != nil || out.Reason != sale.OK {

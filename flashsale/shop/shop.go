@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/floodweir/weir/flashsale/sale"
 )
@@ -22,6 +23,8 @@ type Shop struct {
 	sweeper  *sweeper
 	networks *networkRecorder
 	finder   *orderFinder
+	buyers   *buyers
+	worker   string
 
 	mu      sync.Mutex // guards what follows
 	started bool
@@ -37,17 +40,18 @@ func New(c Config) (*Shop, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &env{inventory: c.Inventory, ledger: c.Ledger, clock: c.Clock, log: c.Log, crash: c.Crash, timeout: c.Deadline}
+	e := &env{inventory: c.Inventory, ledger: c.Ledger, clock: c.Clock, log: c.Log, crash: c.Crash, timeout: c.Deadline,
+		began: time.Now(), streams: newReadyStreams()}
 	rate, err := newWriteRate(c.Limits, c.Worker)
 	if err != nil {
 		return nil, err
 	}
-	s := &Shop{env: e}
+	s := &Shop{env: e, worker: c.Worker}
 	s.catalog = newCatalog(e, s.runSale)
 	s.limits = &admission{env: e, store: c.Limits, rate: rate}
 	s.finder = &orderFinder{env: e, catalog: s.catalog}
 	writer := func(name string) *orderWriter {
-		return &orderWriter{env: e, catalog: s.catalog, rate: rate, worker: c.Worker + "-" + name, workers: c.Workers}
+		return &orderWriter{env: e, rate: rate, worker: c.Worker + "-" + name}
 	}
 	for i := range c.Workers {
 		s.writers = append(s.writers, writer(strconv.Itoa(i+1)))
@@ -55,10 +59,11 @@ func New(c Config) (*Shop, error) {
 	s.drainer = writer("recovery")
 	s.sweeper = &sweeper{env: e, catalog: s.catalog, wake: make(chan struct{}, 1)}
 	s.networks = &networkRecorder{env: e, queue: make(chan sale.NetworkUse, maxNetworkUses)}
-	s.BuyerService = &buyers{env: e, catalog: s.catalog, admission: s.limits, finder: s.finder, sweeper: s.sweeper,
+	s.buyers = &buyers{env: e, catalog: s.catalog, admission: s.limits, finder: s.finder, sweeper: s.sweeper,
 		networks: s.networks, keys: c.Keys, maxWaiting: c.MaxWaiting, run: s.run}
+	s.BuyerService = s.buyers
 	s.MerchantService = &merchants{env: e, catalog: s.catalog, admission: s.limits, sweeper: s.sweeper, recovery: s.recovery,
-		worker: c.Worker, workers: c.Workers, refused: c.Refused}
+		worker: c.Worker, workers: c.Workers, refused: c.Refused, members: c.Members}
 	return s, nil
 }
 
@@ -76,6 +81,7 @@ func (s *Shop) Start(ctx context.Context) error {
 	s.mu.Unlock()
 	s.catalog.refresh(ctx, true)
 	s.run(s.catalog.run)
+	s.run((&attendance{env: s.env, catalog: s.catalog, worker: s.worker}).run)
 	s.run(s.sweeper.run)
 	s.run(s.networks.run)
 	for _, w := range s.writers {
@@ -111,12 +117,17 @@ func (s *Shop) runSale(l *liveSale) {
 	r := s.recovery(l)
 	sync := &inventorySync{env: s.env, catalog: s.catalog, finder: s.finder, recovery: r, sale: l}
 	s.run(sync.run)
-	s.run(newAdmitter(s.env, s.limits, l).run)
+	if l.snapshot.Load().sale.Queue == sale.Direct {
+		s.run((&slotReturner{env: s.env, admission: s.limits, sale: l}).run)
+	}
 }
 
 func (s *Shop) recovery(l *liveSale) *recovery {
-	return &recovery{env: s.env, writer: s.drainer, sale: l}
+	return &recovery{env: s.env, writer: s.drainer, finder: s.finder, sale: l}
 }
+
+// PaymentApplied reports a payment that the ledger has applied without a call of Pay.
+func (s *Shop) PaymentApplied(p sale.PayResult) { s.buyers.applied(p) }
 
 // Stats returns the counters since New and the current state.
 func (s *Shop) Stats() Stats {

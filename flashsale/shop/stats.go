@@ -18,7 +18,7 @@ type counters struct {
 	buys, buysGranted, buysRepeated, buysRefused, buyErrors atomic.Int64
 	admitted                                                atomic.Int64
 	pending, rejected, otherOrders, deadLetters             atomic.Int64
-	expired, cancelled, returned, lost                      atomic.Int64
+	expired, cancelled, returned, lost, transferred         atomic.Int64
 	payments, refundDue                                     atomic.Int64
 	droppedNetworks                                         atomic.Int64
 	recoveries, inventoryErrors, ledgerErrors, limitErrors  atomic.Int64
@@ -96,6 +96,7 @@ type Stats struct {
 
 	OrdersCreated, Rejected, DeadLetters       int64 // stream entries that this process handled
 	Expired, Cancelled, Returned, Lost         int64 // orders
+	Transferred                                int64 // reservations of an earlier epoch
 	Paid, RefundDue                            int64 // payments, without repetitions
 	DroppedNetworks                            int64 // records of a buyer's network that were dropped
 	Recoveries                                 int64
@@ -114,7 +115,7 @@ func (c *counters) read() Stats {
 		BuysRefused: c.buysRefused.Load(), BuyErrors: c.buyErrors.Load(),
 		Refused: c.refused(), Admitted: c.admitted.Load(),
 		OrdersCreated: c.pending.Load(), Rejected: c.rejected.Load(), DeadLetters: c.deadLetters.Load(),
-		Expired: c.expired.Load(), Cancelled: c.cancelled.Load(), Returned: c.returned.Load(), Lost: c.lost.Load(),
+		Expired: c.expired.Load(), Cancelled: c.cancelled.Load(), Returned: c.returned.Load(), Lost: c.lost.Load(), Transferred: c.transferred.Load(),
 		Paid: c.payments.Load(), RefundDue: c.refundDue.Load(), DroppedNetworks: c.droppedNetworks.Load(), Recoveries: c.recoveries.Load(),
 		InventoryErrors: c.inventoryErrors.Load(), LedgerErrors: c.ledgerErrors.Load(), LimitErrors: c.limitErrors.Load(),
 	}

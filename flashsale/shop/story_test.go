@@ -94,9 +94,9 @@ func TestReturnsAreBought(t *testing.T) {
 		d.PayWithin = 3 * time.Second
 		s := w.exposed(d)
 		w.opens(s)
-		won := func(prefix string, pay bool) (n int) {
+		won := func(users int, prefix string, pay bool) (n int) {
 			var mu sync.Mutex
-			concurrently(60, func(user string) {
+			concurrently(users, func(user string) {
 				user = prefix + user
 				b := w.buys(w, user, s.ID)
 				if b.Reason != sale.OK {
@@ -111,10 +111,10 @@ func TestReturnsAreBought(t *testing.T) {
 			})
 			return n
 		}
-		if n := won("first-", false); n != 30 {
+		if n := won(30, "first-", false); n != 30 {
 			t.Errorf("the first wave got %d units, want 30", n)
 		}
-		if n := won("second-", true); n != 30 {
+		if n := won(60, "second-", true); n != 30 {
 			t.Errorf("the second wave got %d units, want 30", n)
 		}
 		after(time.Second)

@@ -54,6 +54,20 @@ func (b *babbler) Next(ctx context.Context, id string, epoch int64, worker strin
 	return es, err
 }
 
+// Counts counts what Next has yet to deliver.
+func (b *babbler) Counts(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
+	c, err := b.Inventory.Counts(ctx, id, epoch)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c.Backlog += int64(len(b.again))
+	for _, p := range b.poison {
+		if !b.done[p.ID] {
+			c.Backlog++
+		}
+	}
+	return c, err
+}
+
 func (b *babbler) Ack(ctx context.Context, id string, epoch int64, ids ...string) error {
 	b.mu.Lock()
 	for _, id := range ids {
@@ -119,11 +133,11 @@ func (m *moody) mood(ctx context.Context) error {
 	return nil
 }
 
-func (m *moody) CreateOrders(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
+func (m *moody) CreateOrders(ctx context.Context, epoch int64, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
 	if err := m.mood(ctx); err != nil {
 		return nil, err
 	}
-	return m.Ledger.CreateOrders(ctx, rs, now)
+	return m.Ledger.CreateOrders(ctx, epoch, rs, now)
 }
 
 func (m *moody) LiveSales(ctx context.Context) ([]sale.Sale, error) {

@@ -22,32 +22,39 @@ type sweeper struct {
 func (s *sweeper) run(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
-	for {
+	for n := 0; ; n++ {
+		woken := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		case <-s.wake:
+			woken = true
 		}
-		s.expire(ctx)
-		s.returnAll(ctx)
+		// Units of orders that another process has expired are usually returned by that process.
+		if s.expire(ctx) || woken || n%int(patrolEvery/sweepEvery) == 0 {
+			s.returnAll(ctx)
+		}
 	}
 }
 
-func (s *sweeper) expire(ctx context.Context) {
+// expire expires unpaid orders and reports whether there were any.
+func (s *sweeper) expire(ctx context.Context) (found bool) {
 	for ctx.Err() == nil {
 		call, cancel := s.callToEnd(ctx)
 		expired, err := s.ledger.Expire(call, s.now(), sweepBatch)
 		cancel()
 		if err != nil {
 			s.stats.ledgerErrors.Add(1)
-			return
+			return true
 		}
+		found = found || len(expired) > 0
 		s.stats.expired.Add(int64(len(expired)))
 		if len(expired) < sweepBatch {
-			return
+			return found
 		}
 	}
+	return found
 }
 
 func (s *sweeper) returnAll(ctx context.Context) {
@@ -137,9 +144,6 @@ func (s *sweeper) returnUnit(ctx context.Context, r sale.Reservation) error {
 	_, err = s.inventory.Return(call, r.Sale, p.sale.Epoch, r.User, r.ID)
 	switch {
 	case err == nil:
-		if l != nil {
-			signal(l.admitNow)
-		}
 		return nil
 	case errors.Is(err, sale.ErrStale) && p.sale.State == sale.Ended:
 		return nil // the sale has ended and has no inventory state

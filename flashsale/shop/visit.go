@@ -24,7 +24,11 @@ func (b *buyers) visit(ctx context.Context, user, id string) (*visit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &visit{buyers: b, user: user, live: b.catalog.get(id), snapshot: p, view: p.view(b.clock())}, nil
+	live := b.catalog.get(id)
+	if live != nil {
+		b.touch(live)
+	}
+	return &visit{buyers: b, user: user, live: live, snapshot: p, view: p.view(b.clock())}, nil
 }
 
 func (v *visit) sale() *sale.Sale { return &v.snapshot.sale }
@@ -121,16 +125,35 @@ func (v *visit) unavailable(err error) (sale.QueueStatus, error) {
 }
 
 func (v *visit) join(ctx context.Context, j sale.JoinRequest) (sale.QueueStatus, error) {
-	ctx, cancel := v.call(ctx)
+	v.crash.At(crashpoint.AdmitTaken)
+	call, cancel := v.call(ctx)
 	defer cancel()
-	at, err := v.inventory.Join(ctx, j)
+	j.MaxBacklog = v.maxBacklog()
+	at, err := v.inventory.Join(call, j)
 	if err != nil {
 		return v.unavailable(err)
 	}
-	if v.live.joined.Add(1) == 1 && v.snapshot.counts.Waiting == 0 {
-		signal(v.live.admitNow)
+	return v.polled(at, j.Reservation, at.Ticket == j.Ticket && at.Reason == sale.OK), nil
+}
+
+// polled returns what the buyer sees after a Join or Poll of the inventory with a reservation
+// to make, or none.
+func (v *visit) polled(at sale.TicketStatus, reservation string, isNew bool) sale.QueueStatus {
+	if at.NewTurn {
+		v.stats.admitted.Add(1)
+		v.crash.At(crashpoint.AdmitDone)
 	}
-	return v.status(at, at.Ticket == j.Ticket && at.Reason == sale.OK), nil
+	bought := reservation != "" && at.State == sale.Spent && at.Last.ID == reservation
+	if bought {
+		v.stats.buys.Add(1)
+		v.stats.buysGranted.Add(1)
+		v.stats.admitted.Add(1)
+		v.acknowledge(v.live, *at.Last)
+		v.crash.At(crashpoint.ReserveGranted)
+	}
+	s := v.status(at, isNew, reservation != "")
+	s.Restored, s.Bought = at.Restored, bought
+	return s
 }
 
 // joinDirect admits the user at once, if a token is free.
@@ -143,13 +166,13 @@ func (v *visit) joinDirect(ctx context.Context, j sale.JoinRequest) (sale.QueueS
 	}
 	switch {
 	case at.State == sale.Admitted || at.State == sale.Waiting:
-		return v.status(at, false), nil
+		return v.status(at, false, false), nil
 	case len(at.Reserved) >= v.sale().PerUser:
 		at.Reason = sale.PerUserLimit
-		return v.status(at, false), nil
+		return v.status(at, false, false), nil
 	case v.view.Phase == sale.AllTaken:
 		at.Reason = sale.IsAllTaken
-		return v.status(at, false), nil
+		return v.status(at, false, false), nil
 	}
 	now := v.timeBeforeSlot(ctx)
 	got, wait, err := v.admission.take(ctx, v.sale(), 1)
@@ -159,11 +182,10 @@ func (v *visit) joinDirect(ctx context.Context, j sale.JoinRequest) (sale.QueueS
 	}
 	if got == 0 {
 		at.Reason = sale.NoAdmission
-		s := v.status(at, false)
+		s := v.status(at, false, false)
 		s.RetryAfter = retryAfter(min(wait, 10*time.Second))
 		return s, nil
 	}
-	v.crash.At(crashpoint.AdmitTaken)
 	j.Batch, j.Until, j.Max, j.Rank = j.Ticket, now.Add(v.sale().TokenFor).Truncate(time.Millisecond), 0, 0
 	s, err := v.join(ctx, j)
 	v.crash.At(crashpoint.AdmitDone)
@@ -237,9 +259,13 @@ func (v *visit) earlierRank(ctx context.Context, ticket string) int64 {
 	return t.Rank
 }
 
-// status returns what the buyer sees of a ticket.
-func (v *visit) status(at sale.TicketStatus, isNew bool) sale.QueueStatus {
-	s := sale.QueueStatus{View: v.view, State: at.State, New: isNew, Ahead: at.Ahead, Poll: v.view.Poll}
+// status returns what the buyer sees of a ticket. buys is set if the buyer reserves as soon as
+// possible.
+func (v *visit) status(at sale.TicketStatus, isNew, buys bool) sale.QueueStatus {
+	s := sale.QueueStatus{View: v.view, State: at.State, New: isNew, Ahead: at.Ahead, Poll: max(minPoll, v.view.Poll)}
+	if at.Poll > 0 {
+		s.Poll = at.Poll
+	}
 	if reason := v.ticketReason(at); reason != sale.OK {
 		s.Reason, s.Layer, s.RetryAfter = v.refuse(reason)
 	}
@@ -248,7 +274,7 @@ func (v *visit) status(at sale.TicketStatus, isNew bool) sale.QueueStatus {
 	}
 	switch at.State {
 	case sale.Waiting:
-		v.setWait(&s, isNew)
+		v.setWait(&s, buys)
 	case sale.Admitted:
 		s.Token = v.keys.Token(pass.Token{Sale: v.sale().ID, Epoch: v.sale().Epoch, User: v.user,
 			Ticket: at.Ticket, Batch: at.Batch, Until: at.Until})
@@ -277,20 +303,13 @@ func (v *visit) ticketReason(at sale.TicketStatus) sale.Reason {
 	return reason
 }
 
-// setWait sets the estimate and the poll interval of a waiting ticket.
-func (v *visit) setWait(s *sale.QueueStatus, isNew bool) {
-	waiting, now := v.snapshot.counts.Waiting, v.view.Now
-	s.ETA = estimate(s.Ahead, v.live.admissionRate())
-	s.Poll = ticketPoll(waiting, s.Ahead, s.ETA, v.sale().TokenFor, v.admission.rate.perSecond())
+// setWait sets the estimate of a waiting ticket.
+func (v *visit) setWait(s *sale.QueueStatus, buys bool) {
 	if v.view.Phase == sale.InLobby {
-		s.ETA = 0
-		s.Poll = min(max(s.Poll, pollInterval(waiting)), v.sale().StartsAt.Sub(now)+firstPoll)
+		return
 	}
-	if isNew {
-		s.Poll = max(firstPoll, s.Poll)
-	} else {
-		s.Poll = max(minPoll, s.Poll)
-	}
+	w := v.live.wait(s.Ahead, buys)
+	s.ETA, s.Low, s.High, s.Unlikely = w.For, w.Low(), w.High(), w.Unlikely
 }
 
 // reserve reserves a unit in the inventory.
@@ -315,7 +334,7 @@ func (v *visit) reserve(ctx context.Context, t pass.Token, key string) (sale.Buy
 		return v.notBought(out.Reason), nil
 	}
 	if !out.Repeated {
-		v.live.acknowledge(out.Reservation, v.clock())
+		v.acknowledge(v.live, out.Reservation)
 		v.live.useToken(out.Reservation.Epoch, t.Until)
 	}
 	v.crash.At(crashpoint.ReserveGranted)
@@ -356,41 +375,4 @@ func (v *visit) reserveFailed(ctx context.Context, t pass.Token, err error, reas
 		return v.boughtBefore(ctx, t, sale.HasEnded)
 	}
 	return v.notBought(reason), nil
-}
-
-// boughtBefore returns what a ticket bought, by the ledger, or reason.
-func (v *visit) boughtBefore(ctx context.Context, t pass.Token, reason sale.Reason) (sale.BuyResult, error) {
-	ctx, cancel := v.call(ctx)
-	defer cancel()
-	orders, err := v.ledger.Orders(ctx, t.User)
-	if err != nil && !errors.Is(err, sale.ErrNotFound) {
-		return sale.BuyResult{}, wrap("orders", err)
-	}
-	for _, o := range orders {
-		if o.Sale == t.Sale && o.Ticket == t.Ticket {
-			return v.bought(o.Reservation, true), nil
-		}
-	}
-	return v.notBought(reason), nil
-}
-
-// returnedUnit returns the reservation that a key of the user made in an earlier epoch and
-// whose unit was returned, or nil. A rebuilt inventory does not know it, and the key would
-// buy another unit. While the ledger is unavailable, returnedUnit returns nil.
-func (v *visit) returnedUnit(ctx context.Context, t pass.Token, key string) *sale.Reservation {
-	if key == "" || v.sale().Epoch == 1 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, v.timeout/10)
-	defer cancel()
-	orders, err := v.ledger.Orders(ctx, t.User)
-	if err != nil {
-		return nil
-	}
-	for _, o := range orders {
-		if o.Sale == t.Sale && o.Key == key && o.Epoch < v.sale().Epoch && (o.State == sale.Expired || o.State == sale.Cancelled) {
-			return &o.Reservation
-		}
-	}
-	return nil
 }

@@ -49,11 +49,11 @@ func rateLimit(rate int64) (weir.Limit, error) {
 
 // measured records that one of the writers wrote n orders in took. full means that the batch
 // had the maximum size.
-func (d *writeRate) measured(n int, took time.Duration, full bool, writers int) {
+func (d *writeRate) measured(n int, took time.Duration, full bool) {
 	if n == 0 || took <= 0 {
 		return
 	}
-	seen := float64(n) / took.Seconds() * float64(writers)
+	seen := float64(n) / took.Seconds()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if seen > d.rate || full || took > time.Second { // a slow write counts whatever its size

@@ -1,24 +1,25 @@
 -- The beginning of every script that uses a whole state.
 --
--- KEYS: 1 state, 2 users, 3 line, 4 out, 5 res, 6 done, 7 stream: of one sale, in one slot.
+-- KEYS: 1 state, 2 users, 3 line, 4 out, 5 res, 6 done, 7 stream, 8 seen: of one sale, in one
+-- slot.
 -- ARGV: 1 epoch
 --       2 the time in µs of who tests, or empty: that of this server
 --       3 the largest time in µs that the caller has seen of this sale
 --
 -- Returns: {'ok', now in µs, …}, or {'stale', why} and nothing has changed.
 --
--- A user is "place ticket rank until last got held batch": place is w (waits), a (admitted),
--- s (spent) or - (none); until in ms; last is what the ticket reserved; got is how many
--- reservations the user has, with those that were returned; held is what the user holds,
--- with commas between. A reservation is "held slot at payby epoch user ticket
+-- A user is "place ticket rank until seen last returned held batch": place is w (waits), a
+-- (admitted), s (spent) or - (none); until is the end of the admission in ms; from seen in ms
+-- on the ticket is absent (0: it needs no presence); last is what the ticket reserved; returned
+-- is how many reservations the user returned; held is what the user holds, with commas between. A reservation is "held slot at payby epoch user ticket
 -- key": held is h, or r if it was returned; times in ms. None is -, and a key may be empty.
 -- Spaces in users, batches and keys are escaped by the caller. The member of empty name in
--- users, line, out, res and done keeps them there when they are empty.
+-- users, line, out, res, done and seen keeps them there when they are empty.
 --
 -- The first write of a script is one that a server without memory refuses, so that it
 -- refuses all or nothing.
 
-local STATE, USERS, LINE, OUT, RES, DONE, STREAM = unpack(KEYS)
+local STATE, USERS, LINE, OUT, RES, DONE, STREAM, SEEN = unpack(KEYS)
 
 -- num formats a whole number up to 2^53, which tostring would round.
 local function num(n)
@@ -62,11 +63,12 @@ local function load(...)
     if name == 'server' then
       s.server = value
     elseif name == 'fixed' then
-      local starts, ends, lobby, shuffled, per_user, pay =
-        string.match(value or '', '^(%d+) (%d+) (%d+) (%d) (%d+) (%d+)$')
+      local starts, ends, lobby, shuffled, per_user, pay, headroom, token_for =
+        string.match(value or '', '^(%d+) (%d+) (%d+) (%d) (%d+) (%d+) (%d+) (%d+)$')
       if not starts then return shut('damaged') end
       s.starts, s.ends, s.lobby = tonumber(starts), tonumber(ends), tonumber(lobby)
       s.shuffled, s.per_user, s.pay = shuffled == '1', tonumber(per_user), tonumber(pay)
+      s.headroom, s.token_for = tonumber(headroom), tonumber(token_for)
     else
       s[name] = tonumber(value or nil)
       if not s[name] then return shut('damaged') end
@@ -90,25 +92,20 @@ end
 local function user(name)
   local r = redis.call('HGET', USERS, name)
   if not r then
-    return {place = '-', ticket = '-', rank = '0', till = '0', last = '-', got = '0', held = '-',
-      batch = '', new = true}
+    return {place = '-', ticket = '-', rank = '0', till = '0', seen = '0', last = '-', returned = '0',
+      held = '-', batch = '', new = true}
   end
-  local place, ticket, rank, till, last, got, held, batch =
-    string.match(r, '^(%S+) (%S+) (%d+) (%d+) (%S+) (%d+) (%S+) (%S*)$')
+  local place, ticket, rank, till, seen, last, returned, held, batch =
+    string.match(r, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%S+) (%d+) (%S+) (%S*)$')
   if not place then error('attempt to read a user that is none') end
-  return {place = place, ticket = ticket, rank = rank, till = till, last = last, got = got,
-    held = held, batch = batch}
+  return {place = place, ticket = ticket, rank = rank, till = till, seen = seen, last = last,
+    returned = returned, held = held, batch = batch}
 end
 
 -- keep stores a user.
 local function keep(name, u)
   redis.call('HSET', USERS, name, table.concat(
-    {u.place, u.ticket, u.rank, u.till, u.last, u.got, u.held, u.batch}, ' '))
-end
-
--- over reports whether the admission of a user has expired.
-local function over(s, u)
-  return u.place == 'a' and tonumber(u.till) <= s.now
+    {u.place, u.ticket, u.rank, u.till, u.seen, u.last, u.returned, u.held, u.batch}, ' '))
 end
 
 -- holding returns the IDs of the reservations that a user holds.
@@ -120,20 +117,13 @@ local function holding(u)
   return ids
 end
 
--- standing is where a user stands: {'ok', now, reason, place, ticket, rank, ahead, batch,
--- until, and the ID and the record of what the ticket reserved (twice empty if nothing),
--- and of each that the user holds}. The place p is an admission that is over. ahead is how
--- many are before one who waits, if that is known.
-local function standing(s, name, u, reason, ahead)
-  local place, last = u.place, ''
-  if place == 'w' then ahead = ahead or redis.call('ZRANK', LINE, name) end
-  if over(s, u) then place = 'p' end
-  if place == 's' then last = u.last end
-  local r = {'ok', s.clock, reason, place, u.ticket, u.rank, num(ahead or 0), u.batch,
-    u.till, last, last ~= '' and redis.call('HGET', RES, last) or ''}
-  for _, id in ipairs(holding(u)) do
-    r[#r + 1] = id
-    r[#r + 1] = redis.call('HGET', RES, id)
+-- unused_slot returns a slot that none of these reservations has: the wanted one, or the lowest.
+local function unused_slot(held, wanted, max)
+  local slot, taken = 1, {}
+  for _, h in ipairs(held) do
+    taken[tonumber(string.match(redis.call('HGET', RES, h), '^%S+ (%S+)'))] = true
   end
-  return r
+  if wanted and wanted >= 1 and wanted <= max and not taken[wanted] then return wanted end
+  while taken[slot] do slot = slot + 1 end
+  return slot
 end

@@ -1,34 +1,22 @@
--- Gives a user a ticket, or returns the status of the ticket that the user has.
+-- Gives a user a ticket if there is none, and then does what poll.lua does.
 --
 -- ARGV: 4 user, 5 the new ticket's ID, 6 rank or 0, 7 lot or 0
 --       8 refuse if so many wait, or 0
 --       9 admitted at once: 1 or 0, 10 with which batch, 11 until, in ms
 --       12 how many users and how many reservations there may be
---       13 how many reservations one user may get
+--       13 how many returned reservations are too many
+--       14 the reservation's ID or empty, 15 bound on the stream or 0
 -- Returns: a standing.
 
-local LAST = 9007199254740992 -- 2^53: beyond it a score is not exact
-
--- unused returns the first free rank from the given one on, or nil.
-local function unused(rank)
-  while true do
-    local taken = redis.call('ZRANGEBYSCORE', LINE, num(rank), '(+inf', 'WITHSCORES', 'LIMIT', 0, 100)
-    for i = 2, #taken, 2 do
-      if tonumber(taken[i]) ~= rank then return rank end
-      if rank >= LAST then return nil end
-      rank = rank + 1
-    end
-    if #taken < 200 then return rank end
-  end
-end
-
-local s, why = load('paused', 'fixed', 'top')
+local s, why = load('paused', 'free', 'reserved', 'turns', 'left', 'top', 'fixed', 'server')
 if not s then return {'stale', why} end
+s.max_unpaid = tonumber(ARGV[13])
 local name, direct = ARGV[4], ARGV[9] == '1'
+park(s, 64)
 local u = user(name)
-if u.place == 'w' or u.place == 'a' and not over(s, u) or u.ticket == ARGV[5] then
-  return standing(s, name, u, '')
-end
+local at = situation(s, u)
+if at == 'w' or at == 'g' or at == 'a' then return visit(s, name, u, ARGV[14], tonumber(ARGV[15])) end
+if u.ticket == ARGV[5] or redis.call('HEXISTS', DONE, 't ' .. name .. ' ' .. ARGV[5]) == 1 then return standing(s, name, u, '') end
 
 local refused
 local from = s.starts
@@ -39,34 +27,41 @@ if not direct then waiting = redis.call('ZCARD', LINE) - 1 end
 if s.now >= s.ends then refused = 'ended'
 elseif direct and s.paused == 1 then refused = 'paused'
 elseif s.now < from then refused = 'not_started'
-elseif #holding(u) >= s.per_user or tonumber(u.got) >= tonumber(ARGV[13]) then refused = 'per_user'
+elseif limited(s, u) then refused = 'per_user'
 elseif not direct and max > 0 and waiting >= max then refused = 'queue_full'
 elseif u.new and redis.call('HLEN', USERS) > room or redis.call('HLEN', RES) > room then
   refused = 'queue_full' -- the empty member is counted too
 end
 if refused then return standing(s, name, u, refused) end
 
-local rank, ahead = tonumber(ARGV[6]), nil
+local rank = tonumber(ARGV[6])
+local penalty = 0
 if u.place ~= '-' then rank = 0 end
-if rank == 0 and s.shuffled and s.now < s.starts then rank = tonumber(ARGV[7]) end
 if rank == 0 then
-  -- Above every assigned rank: it is free, and all waiting users are before it.
-  rank, ahead = math.max(s.us, s.top + 1), waiting
-  if rank <= s.top then rank = nil end
-else
-  rank = unused(rank)
+  local unpaid = tonumber(u.returned)
+  if unpaid > 0 then penalty = 1000 * s.pay * 2 ^ math.min(unpaid - 1, 3) end
+  if s.shuffled and s.now < s.starts then rank = tonumber(ARGV[7]) end
+  if rank == 0 then rank = math.max(s.us, s.top + 1) end
+  rank = rank + penalty
 end
+rank = unused(rank)
 if not rank then return standing(s, name, u, 'queue_full') end
+if penalty == 0 then s.top = math.max(s.top, rank) end
 
-redis.call('HSET', STATE, 'clock', s.clock, 'top', num(math.max(s.top, rank)))
+redis.call('HSET', STATE, 'clock', s.clock, 'top', num(s.top))
 if u.place == 'a' then redis.call('ZREM', OUT, name) end
-u.ticket, u.rank, u.last, u.till, u.batch = ARGV[5], num(rank), '-', '0', ''
+if u.place == 'w' and redis.call('ZREM', SEEN, name) == 1 then
+  s.left = s.left + 1 -- absent for so long that it is not restored
+  redis.call('HSET', STATE, 'left', num(s.left))
+  redis.call('ZREM', LINE, name)
+end
+u.ticket, u.rank, u.last, u.till, u.seen, u.batch = ARGV[5], num(rank), '-', '0', '0', ''
 if direct then
   u.place, u.batch, u.till = 'a', ARGV[10], ARGV[11]
   redis.call('ZADD', OUT, u.till, name)
-else
-  u.place = 'w'
-  redis.call('ZADD', LINE, u.rank, name)
+  keep(name, u)
+  return standing(s, name, u, '')
 end
-keep(name, u)
-return standing(s, name, u, '', ahead)
+u.place, u.seen = 'w', num(s.now + grace(TURN_POLL))
+redis.call('ZADD', LINE, u.rank, name)
+return visit(s, name, u, ARGV[14], tonumber(ARGV[15]))

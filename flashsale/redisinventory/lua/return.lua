@@ -16,6 +16,7 @@ local u, left = user(name), {}
 for _, h in ipairs(holding(u)) do
   if h ~= id then left[#left + 1] = h end
 end
+u.returned = num(u.returned + 1)
 u.held = #left > 0 and table.concat(left, ',') or '-'
 keep(name, u)
 return {'ok', s.clock, '1'}
