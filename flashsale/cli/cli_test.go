@@ -41,15 +41,28 @@ func TestMisuse(t *testing.T) {
 		{"serve --data DIR --workers 0", 2, "--workers 0: want a value above 0"},
 		{"serve --data DIR --drain -1s", 2, "--drain -1s: want a value above 0"},
 		{"serve --database mysql://h --redis redis://h", 2, "--database: want a URL that begins with postgres://"},
-		{"serve --redis redis://127.0.0.1:1 --secret s", 1, `database "": want postgres://…`},
-		{"serve --database postgres://x --secret s", 1, `redis "": want the URL of a Redis`},
-		{"serve --database postgres://x --redis nope://h --secret s", 1, "redis"},
-		{"serve --data DIR --shop nowhere", 1, `shop "nowhere": want HOST:PORT`},
-		{"serve --data DIR --office 0.0.0.0:0", 1, `office "0.0.0.0:0": want a loopback address, or a token for /metrics`},
-		{"serve --data DIR --workers 65", 1, `workers "65": want 1 to 64`},
-		{"serve --data DIR --secret FILE", 1, "5 bytes: want at least 32"},
-		{"serve --data DIR --trusted-proxies unknown", 1, `trusted-proxies "unknown": want an address or a prefix`},
-		{"serve --data DIR --layers FILE", 1, "layers"},
+		{"serve --redis redis://127.0.0.1:1 --secret s --payments none", 1, `database "": want postgres://…`},
+		{"serve --database postgres://x --secret s --payments none", 1, `redis "": want the URL of a Redis`},
+		{"serve --database postgres://x --redis nope://h --secret s --payments none", 1, "redis"},
+		{"serve --data DIR --shop nowhere --payments none", 1, `shop "nowhere": want HOST:PORT`},
+		{"serve --data DIR --office 0.0.0.0:0 --payments none", 1, `office "0.0.0.0:0": want a loopback address, or a token for /metrics`},
+		{"serve --data DIR --workers 65 --payments none", 1, `workers "65": want 1 to 64`},
+		{"serve --data DIR --secret FILE --payments none", 1, "5 bytes: want at least 32"},
+		{"serve --data DIR --trusted-proxies unknown --payments none", 1, `trusted-proxies "unknown": want an address or a prefix`},
+		{"serve --data DIR --layers FILE --payments none", 1, "layers"},
+		{"serve --data DIR", 2, "--payments: want the URL of a payment provider, or none to sell only what is free"},
+		{"serve --data DIR --payments stripe", 1, "stripe: Key: want a secret key that begins with sk_ or rk_"},
+		{"serve --data DIR --mock", 2, "unknown flag: --mock"},
+		{"serve --data DIR --payments mock", 1, `payments "mock": want none, stripe or https://HOST/PATH of a payment provider`},
+		{"serve --data DIR --payments none --payments https://h/x", 1, `payments "none": want it alone`},
+		{"serve --data DIR --payments a_b=https://h/x", 1, `payments "a_b=https://h/x": want MERCHANT=URL`},
+		{"serve --data DIR --payments https://h/x --payments https://h/y", 1, `payments "https://h/y": want one provider for default`},
+		{"serve --data DIR --payments https://u:secret@h/x", 1, `payments "…": want none, stripe or https://HOST/PATH`},
+		{"serve --data DIR --payments https://h/x --shop 127.0.0.1:0 --office 127.0.0.1:0", 1, "provider default has no key: make one with `flashsale payments key add default`"},
+		{"payments key print default --data DIR", 1, "provider default has no key"},
+		{"payments key add a_b --data DIR", 1, `provider "a_b": want default or a merchant`},
+		{"payments key add default --data DIR --from FILE", 1, "secret: want whsec_ and base64 of 24 to 64 bytes"},
+		{"payments key add default --database postgres://x", 1, "secret: want the file of the shop's secret"},
 		{"demo --in 25h", 2, "--in 25h0m0s: want 0s to 24h"},
 		{"merchant", 2, "accepts 1 arg(s), received 0"},
 		{"demo --pay-within 0s", 2, "--pay-within 0s: want 1s to 24h"},
@@ -57,7 +70,6 @@ func TestMisuse(t *testing.T) {
 		{"merchant alice --data DIR --database postgres://h", 2, "and --database: want one of them"},
 		{"migrate", 2, "want --data or --database"},
 		{"front nope DIR", 2, `"nope": want gateway, asking or lua`},
-		{"front nope DIR --data /nonexistent", 2, `"nope": want gateway, asking or lua`},
 		{"front lua DIR --store redis://h --admin 127.0.0.1:9090", 2, `--admin "127.0.0.1:9090": lua does not take it: want it with gateway and asking alone`},
 		{"front lua DIR --store redis://h --weir 127.0.0.1:9090", 2, `--weir "127.0.0.1:9090": lua does not take it: want it with asking alone`},
 		{"front gateway DIR --weir 127.0.0.1:9090", 2, `--weir "127.0.0.1:9090": gateway does not take it`},
@@ -65,7 +77,13 @@ func TestMisuse(t *testing.T) {
 		{"front gateway DIR --trusted-proxies unknown", 1, `front: trusted-proxies "unknown": want an address`},
 		{"front lua DIR", 1, "store: want the URL of a Redis"},
 		{"front gateway DIR --listen nowhere", 1, `listen "nowhere"`},
-		{"front gateway DIR --data /nonexistent", 1, `--data "/nonexistent": want a directory with a sale`},
+		{"front gateway DIR --killed-sales ../s1", 1, `front: killed-sales "../s1": want 1 to 64 lower-case letters and digits`},
+		{"serve --data DIR --webhook-networks unknown --payments none", 1, `webhook-networks "unknown": want an address or a prefix`},
+		{"webhook add alice --data DIR", 2, "accepts 2 arg(s), received 1"},
+		{"webhook add alice http://shop.example/ --data DIR", 1, "want https, or http with a private address"},
+		{"webhook rotate ep_x --data DIR", 1, `endpoint "ep_x"`},
+		{"webhook rotate ep_x --keep -1s --data DIR", 2, "--keep -1s: want 0s to 720h"},
+		{"webhook list", 2, "want --data or --database"},
 		{"version extra", 2, `unknown command "extra"`},
 	} {
 		args := strings.Fields(strings.NewReplacer("DIR", t.TempDir(), "FILE", file).Replace(c.args))
@@ -115,14 +133,48 @@ func TestPasswordsOfURLs(t *testing.T) {
 	}
 }
 
-func TestFront(t *testing.T) {
-	dir, data := t.TempDir(), t.TempDir()
-	if code, _, stderr := do(t, "", "migrate", "--data", data); code != 0 {
-		t.Fatalf("migrate: exit %d, %s", code, stderr)
+// TestPaymentKeys checks that a key is added, printed and rotated, with two valid ones.
+func TestPaymentKeys(t *testing.T) {
+	data := t.TempDir()
+	key := func(args ...string) string {
+		t.Helper()
+		code, out, stderr := do(t, "", append(append([]string{"payments", "key"}, args...), "--data", data)...)
+		if code != 0 {
+			t.Fatalf("%v: exit %d, %s", args, code, stderr)
+		}
+		return out
 	}
+	one := key("add", "default")
+	two := key("rotate", "default")
+	if got := key("print", "default"); got != two+one || one == two || !strings.HasPrefix(one, "whsec_") {
+		t.Errorf("print: %q, want %q", got, two+one)
+	}
+	three := key("rotate", "default")
+	if got := key("print", "default"); got != three+two {
+		t.Errorf("after another rotation: %q, want %q", got, three+two)
+	}
+	key("add", "alice")
+	code, out, _ := do(t, one, "payments", "key", "rotate", "alice", "--from", "-", "--data", data)
+	if code != 0 || out != one {
+		t.Errorf("from the standard input: exit %d, %q", code, out)
+	}
+	if code, _, stderr := do(t, "", "payments", "key", "add", "alice", "--data", data); code != 1 || !strings.Contains(stderr, "provider alice has a key") {
+		t.Errorf("a second add: exit %d, %s", code, stderr)
+	}
+	raw, err := os.ReadFile(filepath.Join(data, "flashsale.db"))
+	if err != nil || bytes.Contains(raw, []byte(one[6:20])) {
+		t.Errorf("the file has a key in clear text (%v)", err)
+	}
+	if code, out, stderr := do(t, "", "payments", "retry", "all", "--data", data); code != 0 || out != "0 refunds are tried again\n" {
+		t.Errorf("retry: exit %d, %q %s", code, out, stderr)
+	}
+}
+
+func TestFront(t *testing.T) {
+	dir := t.TempDir()
 	for kind, files := range map[string]string{"gateway": "weir.yaml", "asking": "weir.yaml nginx.conf", "lua": "weir.yaml nginx.conf"} {
 		to := filepath.Join(dir, kind)
-		code, stdout, stderr := do(t, "", "front", kind, to, "--store", "redis://127.0.0.1:6379", "--data", data)
+		code, stdout, stderr := do(t, "", "front", kind, to, "--store", "redis://127.0.0.1:6379", "--killed-sales", "s1,s2")
 		if code != 0 {
 			t.Errorf("front %s: exit %d, %s", kind, code, stderr)
 		}
@@ -142,6 +194,20 @@ func TestLedgerCommands(t *testing.T) {
 	}
 	if code, stdout, stderr := do(t, "correct horse battery\n", "merchant", "alice", "--data", data); code != 0 || stdout != "merchant alice can log in\n" {
 		t.Errorf("merchant: exit %d, %q %q", code, stdout, stderr)
+	}
+	code, stdout, stderr := do(t, "", "webhook", "add", "alice", "https://shop.example/hook", "--data", data)
+	m := regexp.MustCompile(`^endpoint: (ep_\w+)\nsecret:   whsec_\S+\n$`).FindStringSubmatch(stdout)
+	if code != 0 || m == nil {
+		t.Fatalf("webhook add: exit %d, %q %q", code, stdout, stderr)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"rotate " + m[1], "The previous secret signs too for 24h0m0s."}, {"disable " + m[1], ""},
+		{"list alice", m[1] + "  alice     merchant  0        0     https://shop.example/hook\n"}, {"enable " + m[1], ""}, {"remove " + m[1], ""},
+	} {
+		code, stdout, stderr := do(t, "", append(strings.Fields("webhook "+c.args), "--data", data)...)
+		if code != 0 || !strings.Contains(stdout, c.want) || strings.Contains(stdout, "whsec_") != strings.HasPrefix(c.args, "rotate") {
+			t.Errorf("webhook %s: exit %d, %q %q, want %q", c.args, code, stdout, stderr, c.want)
+		}
 	}
 	if code, _, stderr := do(t, "short\n", "merchant", "bob", "--data", data); code != 1 || !strings.Contains(stderr, "bob") {
 		t.Errorf("merchant with a short password: exit %d, %q", code, stderr)
@@ -185,5 +251,31 @@ func TestDemo(t *testing.T) {
 	var report bytes.Buffer
 	if code := verify.Run(t.Context(), []string{"audit", "--data", data}, strings.NewReader(""), &report, &report, func(string) string { return "" }); code != 0 || !strings.Contains(report.String(), "no oversell") {
 		t.Errorf("verify audit: exit %d, %q", code, &report)
+	}
+}
+
+// TestIdentityFlags has one error for each setting of the identity of buyers that is not accepted.
+func TestIdentityFlags(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "short")
+	if err := os.WriteFile(file, []byte("short"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for flags, want := range map[string]string{
+		"--jwt-issuer x": `jwt-issuer "x": want --jwt-key too`,
+		"--jwt-key /nonexistent --jwt-algorithm HS256 --jwt-issuer x":                                     "jwt-key: open /nonexistent",
+		"--jwt-key FILE --jwt-algorithm HS256 --jwt-issuer x":                                             "key: got 5 bytes, want a secret of at least 32",
+		"--jwt-key FILE --jwt-algorithm RS256 --jwt-issuer x":                                             `algorithm: got "RS256", want EdDSA, ES256 or HS256`,
+		"--jwt-key FILE --jwt-algorithm HS256":                                                            "issuer: got none",
+		"--oidc-client x":                                                                                 `oidc-client "x": want --oidc-issuer too`,
+		"--oidc-issuer https://a.example --oidc-client x --oidc-redirect https://b.example/":              `oidc-redirect "https://b.example/": want the address of the shop with /login/callback`,
+		"--oidc-issuer http://a.example --oidc-client x --oidc-redirect https://b.example/login/callback": `issuer: got "http://a.example", want an https URL`,
+		"--oidc-issuer https://a.example --oidc-redirect https://b.example/login/callback":                "client: got none",
+		"--sign-in javascript:x":                                                                          `sign-in "javascript:x": want a URL or a path`,
+	} {
+		args := append([]string{"serve", "--payments", "none", "--data", t.TempDir()}, strings.Fields(strings.ReplaceAll(flags, "FILE", file))...)
+		code, _, stderr := do(t, "", args...)
+		if code != 1 || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("serve %s: exit %d, %q, want exit 1 and one line with %q", flags, code, stderr, want)
+		}
 	}
 }

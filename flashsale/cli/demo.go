@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"context"
 	"crypto/rand"
+	_ "embed"
 	"fmt"
 	"os"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/catalogue"
 	"github.com/floodweir/weir/flashsale/command"
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/floodweir/weir/flashsale/sale"
@@ -18,7 +21,12 @@ const (
 	demoTitle    = "Mechanical keyboard, walnut 胡桃木机械键盘"
 	demoStock    = 20
 	demoPrice    = 19900
+
+	demoListPrice = 39900
 )
+
+//go:embed keyboard.jpg
+var demoPicture []byte // an illustration drawn for the demo
 
 func (w *environment) demo() *cobra.Command {
 	var c run.Config
@@ -46,6 +54,7 @@ func (w *environment) demo() *cobra.Command {
 				c.Data = dir
 			}
 			c.Log = w.logger()
+			c.Mock = true
 			s, err := run.Start(cmd.Context(), c)
 			if err != nil {
 				return err
@@ -90,5 +99,29 @@ func (w *environment) open(cmd *cobra.Command, s *run.System, password string, i
 	if err != nil {
 		return sale.Sale{}, err
 	}
+	if err := describe(ctx, s, drafted.ID); err != nil {
+		return sale.Sale{}, err
+	}
 	return s.Merchants.Expose(ctx, demoMerchant, drafted.ID)
+}
+
+// describe adds the picture, the description and the original price to the sale of the demo.
+func describe(ctx context.Context, s *run.System, id string) error {
+	m, ok := s.Merchants.(catalogue.Merchants)
+	if !ok {
+		return fmt.Errorf("cli: demo: got merchants of type %T, want catalogue.Merchants", s.Merchants)
+	}
+	shown, err := m.Copier.Upload(ctx, id, demoPicture, catalogue.Text{
+		ZH: "胡桃木外壳的机械键盘，米色键帽，两个红色按键，旁边有一杯咖啡", EN: "A mechanical keyboard in a walnut case with cream keys, two of them red, beside a cup of coffee",
+	})
+	if err != nil {
+		return err
+	}
+	shown.Title = catalogue.Text{ZH: "胡桃木机械键盘", EN: "Mechanical keyboard, walnut"}
+	shown.Description = catalogue.Text{
+		ZH: "61 键，热插拔轴体，PBT 键帽。外壳由整块胡桃木加工而成，每一把纹理都不同。",
+		EN: "61 keys, hot-swappable switches and PBT keycaps. The case is milled from one block of walnut, so no two look the same.",
+	}
+	shown.ListPrice = demoListPrice
+	return m.Copier.Store.SetProduct(ctx, id, shown, time.Now())
 }

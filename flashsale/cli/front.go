@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,7 +12,6 @@ import (
 	"github.com/floodweir/weir/flashsale/command"
 	"github.com/floodweir/weir/flashsale/front"
 	"github.com/floodweir/weir/flashsale/run"
-	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/spf13/cobra"
 )
 
@@ -34,7 +32,6 @@ var frontKinds = []frontKind{
 }
 
 func (w *environment) front() *cobra.Command {
-	var c run.Config
 	var f front.Config
 	cmd := &cobra.Command{
 		Use:   "front (gateway | asking | lua) DIRECTORY",
@@ -43,8 +40,8 @@ func (w *environment) front() *cobra.Command {
 			"  gateway  Weir's gateway: weir.yaml, for `weir serve weir.yaml`\n" +
 			"  asking   nginx.conf, with limit_req, and weir.yaml of the Weir that it calls\n" +
 			"  lua      nginx.conf and weir.yaml, for `weir edge nginx weir.yaml` and a Redis\n\n" +
-			"The proxy also admits to the Direct sales in the ledger. Serve the shop\n" +
-			"behind it with --front and --trusted-proxies.",
+			"Each file is complete, and its first lines say how to start it. A new sale needs\n" +
+			"no change. Serve the shop behind it with --front and --trusted-proxies.",
 		Args: command.Args(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[1] == "" {
@@ -53,14 +50,6 @@ func (w *environment) front() *cobra.Command {
 			kind, err := kindOf(cmd, args[0])
 			if err != nil {
 				return err
-			}
-			if c.Data != "" || c.Database != "" {
-				if err := errors.Join(command.CheckStores(cmd, &c), kept(&c)); err != nil {
-					return err
-				}
-				if f.Sales, err = direct(cmd.Context(), c); err != nil {
-					return err
-				}
 			}
 			nginx, weir, err := kind.files(f)
 			if err != nil {
@@ -85,7 +74,6 @@ func (w *environment) front() *cobra.Command {
 			return nil
 		},
 	}
-	command.LedgerFlags(cmd, w.getenv, &c)
 	flags := cmd.Flags()
 	flags.StringVar(&f.Listen, "listen", "127.0.0.1:8000", "the address for buyers, `HOST:PORT`")
 	flags.StringVar(&f.Shop, "shop", run.DefaultShop, "the address of the shop, `HOST:PORT`")
@@ -96,6 +84,8 @@ func (w *environment) front() *cobra.Command {
 	flags.StringVar(&f.Address, "address", "", "the `LIMIT` per address: 20/s burst 40 by default, off for none")
 	flags.StringVar(&f.Pages, "pages", "", "the `LIMIT` per address outside /api/: 100/s burst 400 by default, off for none")
 	flags.StringVar(&f.User, "user", "", "the `LIMIT` per user: 2/s burst 5 by default, off for none")
+	flags.StringVar(&f.Tickets, "tickets", "", "the `LIMIT` of each sale for tickets and polls: 20000/s burst 40000 by default, off for none")
+	flags.StringSliceVar(&f.KilledSales, "killed-sales", nil, "the kill switch for the sales with these `IDS`")
 	flags.BoolVar(&f.Killed, "killed", false, "the kill switch: refuse every change")
 	return cmd
 }
@@ -133,35 +123,4 @@ func writeFront(path, text string, secret bool) error {
 		}
 	}
 	return os.WriteFile(path, []byte(text), mode)
-}
-
-// kept checks that the directory of the embedded mode has a ledger.
-func kept(c *run.Config) error {
-	if c.Data == "" {
-		return nil
-	}
-	if _, err := os.Stat(filepath.Join(c.Data, "flashsale.db")); err != nil {
-		return fmt.Errorf("--data %q: want a directory with a sale: %w", c.Data, err)
-	}
-	return nil
-}
-
-// direct returns the Direct sales of the ledger.
-func direct(ctx context.Context, c run.Config) ([]front.Sale, error) {
-	l, err := run.OpenLedger(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	defer l.Close()
-	live, err := l.LiveSales(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var all []front.Sale
-	for _, s := range live {
-		if s.Queue == sale.Direct {
-			all = append(all, front.NewSale(&s))
-		}
-	}
-	return all, nil
 }

@@ -8,9 +8,6 @@ import (
 	"net/url"
 	"regexp"
 	"strconv"
-	"time"
-
-	"github.com/floodweir/weir/flashsale/sale"
 )
 
 // Config configures a front: a proxy before the shop.
@@ -34,11 +31,10 @@ type Config struct {
 	// X-Forwarded-For is trusted.
 	Trusted []string
 
-	// Sales are the sales that the front admits to; requests for others pass.
-	Sales []Sale
-
 	// Killed is the kill switch: every change in any sale is refused as after its end.
-	Killed bool
+	// KilledSales are the IDs of sales for which it is on.
+	Killed      bool
+	KilledSales []string
 
 	// Address and User are the limits per address and per user. Pages is the limit of an
 	// address outside /api/, because a browser loads a page and a dozen files at once. If empty
@@ -46,34 +42,10 @@ type Config struct {
 	// they are COUNT/s burst COUNT or COUNT/m burst COUNT. "off" disables one; Address "off"
 	// also disables an empty Pages.
 	Address, User, Pages string
-}
 
-// Sale is a Direct sale to which the front admits.
-type Sale struct {
-	ID string
-
-	// Tokens is the number of tickets that may be outstanding: k × stock. Period is the
-	// lifetime of a ticket. The front admits at most Tokens requests in any Period (measured in
-	// tenths of it), and an unused ticket comes free after it. Both are required.
-	Tokens int64
-	Period time.Duration
-
-	// StartsAt is the start of the sale. AuthRequest needs it: nginx does not see that the shop
-	// refuses early requests, which would otherwise use up tickets.
-	StartsAt time.Time
-
-	// Check requires that orders have the form of an admission token in Flashsale-Token.
-	Check bool
-
-	// Killed is the kill switch of this sale.
-	Killed bool
-}
-
-// NewSale returns the front's settings for a sale. The period of a ticket is the lifetime of
-// its token: a client that takes tickets without buying blocks others for that time only, not
-// for the time to pay.
-func NewSale(s *sale.Sale) Sale {
-	return Sale{ID: s.ID, Tokens: int64(s.Headroom) * s.Stock, Period: s.TokenFor, StartsAt: s.StartsAt, Check: true}
+	// Tickets is the limit of each sale, of tickets and polls in its waiting room, in the same
+	// form: 20000/s burst 40000 if empty, or off.
+	Tickets string
 }
 
 var (
@@ -128,7 +100,7 @@ func (c *Config) check(asks, lua bool) error {
 		field    string
 		to       *string
 		fallback string
-	}{{"address", &c.Address, "20/s burst 40"}, {"user", &c.User, "2/s burst 5"}, {"pages", &c.Pages, pages}} {
+	}{{"address", &c.Address, "20/s burst 40"}, {"user", &c.User, "2/s burst 5"}, {"pages", &c.Pages, pages}, {"tickets", &c.Tickets, "20000/s burst 40000"}} {
 		if *l.to == "" {
 			*l.to = l.fallback
 		}
@@ -136,25 +108,13 @@ func (c *Config) check(asks, lua bool) error {
 			bad(l.field, *l.to, "off, or as 20/s burst 40")
 		}
 	}
-	seen := map[string]bool{}
-	for i, s := range c.Sales {
-		field := fmt.Sprintf("sales[%d].", i)
-		switch {
-		case !idForm.MatchString(s.ID):
-			bad(field+"id", s.ID, "1 to 64 lower-case letters and digits")
-		case seen[s.ID]:
-			bad(field+"id", s.ID, "each sale once")
-		}
-		seen[s.ID] = true
-		if s.Tokens < 1 || s.Tokens > 10_000_000 {
-			bad(field+"tokens", strconv.FormatInt(s.Tokens, 10), "1 to 10000000")
-		}
-		if s.Period < time.Second || s.Period > 24*time.Hour {
-			bad(field+"period", s.Period.String(), "1s to 24h")
+	for _, id := range c.KilledSales {
+		if !idForm.MatchString(id) {
+			bad("killed-sales", id, "1 to 64 lower-case letters and digits")
 		}
 	}
-	if len(c.Sales) > 1000 {
-		bad("sales", strconv.Itoa(len(c.Sales)), "up to 1000")
+	if len(c.KilledSales) > 1000 {
+		bad("killed-sales", strconv.Itoa(len(c.KilledSales)), "up to 1000")
 	}
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("front: %w", err)

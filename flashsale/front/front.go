@@ -2,14 +2,12 @@ package front
 
 import (
 	"embed"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"text/template"
-	"time"
 )
 
 //go:embed files
@@ -19,7 +17,20 @@ var files embed.FS
 type view struct {
 	Config
 	Asks         bool // nginx with auth_request: it sees no response, and limit_req handles IPv4
+	Lua          bool // nginx with Lua, which evaluates fewer expressions
 	OnStoreError string
+}
+
+// KilledPaths returns the paths for which the kill switch is on, or would be.
+func (v view) KilledPaths() []string {
+	if v.Killed || len(v.KilledSales) == 0 {
+		return []string{"/api/sales/*"}
+	}
+	var paths []string
+	for _, id := range v.KilledSales {
+		paths = append(paths, "/api/sales/"+id+"/*")
+	}
+	return paths
 }
 
 // Gateway returns a file for `weir serve`, which forwards the requests.
@@ -30,7 +41,7 @@ func (c Config) Gateway() (string, error) {
 	return render("gateway.weir.yaml", view{Config: c, OnStoreError: "local"})
 }
 
-// AuthRequest returns a configuration for the http block of nginx, and the file for the `weir
+// AuthRequest returns a complete configuration of nginx, and the file for the `weir
 // serve` that it calls. nginx limits addresses with limit_req and calls Weir for the other
 // limits.
 func (c Config) AuthRequest() (nginx, weir string, err error) {
@@ -45,15 +56,15 @@ func (c Config) AuthRequest() (nginx, weir string, err error) {
 	return nginx, weir, err
 }
 
-// Lua returns a configuration for the http block of an nginx that decides itself, and the file
-// for `weir edge nginx`.
+// Lua returns a complete configuration of an nginx that decides itself, and the file for `weir
+// edge nginx`, whose output it includes as weir.conf.
 func (c Config) Lua() (nginx, weir string, err error) {
 	if err := c.check(false, true); err != nil {
 		return "", "", err
 	}
 	// The workers of nginx cannot count in memory. If Redis fails, the shop's own limits
 	// remain.
-	v := view{Config: c, OnStoreError: "open"}
+	v := view{Config: c, Lua: true, OnStoreError: "open"}
 	if nginx, err = render("lua.nginx.conf", v); err != nil {
 		return "", "", err
 	}
@@ -125,26 +136,3 @@ func burstOf(limit string) int {
 	n, _ := strconv.Atoi(burst)
 	return max(0, n-1)
 }
-
-// TokenPrefix returns the beginning of every admission token of the sale: the version and the
-// sale's ID, as far as they fill whole characters.
-func (s Sale) TokenPrefix() string {
-	head := append([]byte{1, byte(len(s.ID))}, s.ID...)
-	return base64.RawURLEncoding.EncodeToString(head[:len(head)/3*3])
-}
-
-// ElapsedPattern returns a regular expression for values of $msec from the start of the sale
-// on.
-func (s Sale) ElapsedPattern() string {
-	at := strconv.FormatInt(max(1_000_000_000, s.StartsAt.Add(time.Second-1).Unix()), 10)
-	choices := []string{at + `\.`, `\d{` + strconv.Itoa(len(at)+1) + `,}\.`}
-	for i, d := range []byte(at) {
-		if d < '9' {
-			choices = append(choices, fmt.Sprintf(`%s[%c-9]\d{%d}\.`, at[:i], d+1, len(at)-i-1))
-		}
-	}
-	return "(?:" + strings.Join(choices, "|") + ")"
-}
-
-// HasStart reports whether the start of the sale is known.
-func (s Sale) HasStart() bool { return !s.StartsAt.IsZero() }

@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/flashsale/front"
-	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/weirfile"
@@ -52,24 +51,57 @@ func through(h http.Handler, n int, method, path string) (came int) {
 	return came
 }
 
-// TestTicketsComeBack takes every ticket of a small sale and buys nothing: others are blocked
-// for the lifetime of a token, not for the time to pay.
-func TestTicketsComeBack(t *testing.T) {
+// TestSalesHaveLimitsOfTheirOwn checks that a flood of one sale leaves others usable, which the
+// configuration does not name, and that polls count too.
+func TestSalesHaveLimitsOfTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := sale.Sale{ID: "s1", Draft: sale.Draft{Stock: 5, Headroom: 2, Queue: sale.Direct, TokenFor: 30 * time.Second, PayWithin: 15 * time.Minute}}
 		c := config()
-		c.Address, c.Sales = "off", []front.Sale{front.NewSale(&s)}
+		c.Address, c.Tickets = "off", "1/s burst 10"
 		h := behind(t, c)
-		for i := range 3 {
-			if i > 0 {
-				time.Sleep(s.TokenFor / 2)
-				if got := through(h, 100, "POST", "/api/sales/s1/ticket"); got != 0 {
-					t.Errorf("%v after the start: %d tickets, while all are out", time.Duration(i)*s.TokenFor-s.TokenFor/2, got)
-				}
-				time.Sleep(s.TokenFor/2 + s.TokenFor/10)
+		for _, x := range []struct {
+			method, path string
+			want         int
+		}{
+			{"POST", "/api/sales/s1/ticket", 10}, {"POST", "/api/sales/s1/ticket", 0}, {"POST", "/api/sales/S1//ticket/", 0}, {"GET", "/api/sales/s1/ticket", 0},
+			{"GET", "/api/sales/s2/ticket", 10}, {"POST", "/api/sales/s2/ticket", 0}, {"GET", "/api/sales/s1", 100}, {"POST", "/api/sales/s1/orders", 100},
+		} {
+			if got := through(h, 100, x.method, x.path); got != x.want {
+				t.Errorf("%s %s: %d of 100 came through, want %d", x.method, x.path, got, x.want)
 			}
-			if got := through(h, 100, "POST", "/api/sales/s1/ticket"); got != 10 {
-				t.Errorf("%v after the start: %d tickets, want 10", time.Duration(i)*s.TokenFor, got)
+		}
+	})
+}
+
+// TestKillSwitch checks which changes the kill switch refuses, for all sales and for some.
+func TestKillSwitch(t *testing.T) {
+	for _, x := range []struct {
+		killed bool
+		sales  []string
+		want   string // the sales for which it is on
+	}{{false, nil, ""}, {true, nil, "s1 s2"}, {false, []string{"s2"}, "s2"}, {true, []string{"s2"}, "s1 s2"}} {
+		c := config()
+		c.Address, c.Killed, c.KilledSales = "off", x.killed, x.sales
+		h := behind(t, c)
+		for _, id := range []string{"s1", "s2"} {
+			open := map[bool]int{false: 1}[strings.Contains(x.want, id)]
+			if tickets, orders, views := through(h, 1, "POST", "/api/sales/"+id+"/ticket"), through(h, 1, "POST", "/api/sales/"+id+"/orders"), through(h, 1, "GET", "/api/sales/"+id); tickets != open || orders != open || views != 1 {
+				t.Errorf("killed %v %v: %s: %d tickets, %d orders, %d views", x.killed, x.sales, id, tickets, orders, views)
+			}
+		}
+	}
+}
+
+// TestNotificationsHaveNoLimit checks that notifications of payment providers, which come from
+// one address, have no limit, and that other calls cannot pretend to be one.
+func TestNotificationsHaveNoLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := behind(t, config())
+		for _, x := range []struct {
+			path string
+			want int
+		}{{"/api/payments/notify/default", 2000}, {"/api/payments/notify/%2e%2e/../time", 40}, {"/api/payments/notify/../../time", 0}} {
+			if got := through(h, 2000, "POST", x.path); got != x.want {
+				t.Errorf("%s: %d of 2000 came through, want %d", x.path, got, x.want)
 			}
 		}
 	})
@@ -80,7 +112,6 @@ func TestTicketsComeBack(t *testing.T) {
 func TestPagesHaveRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := config()
-		c.Sales = nil
 		h := behind(t, c)
 		for _, x := range []struct {
 			path string

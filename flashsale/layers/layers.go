@@ -28,6 +28,16 @@ import (
 // to the user of a verified session and removes what a client sent.
 const UserHeader = "Flashsale-User"
 
+// The request headers by which policies know what a request proves. The caller of Serve sets them
+// and removes what a client sent.
+const (
+	ProofHeader   = "Flashsale-Proof"   // not empty for a proven session or a valid receipt
+	ReceiptHeader = "Flashsale-Receipt" // the reservation of a valid receipt
+)
+
+// workHeader is the response header of a denial that work can avoid.
+const workHeader = "Flashsale-Work"
+
 // LayerHeader is the response header that names the layer which refused.
 const LayerHeader = "Flashsale-Layer"
 
@@ -123,6 +133,9 @@ func New(c Config) (*Layers, error) {
 	}
 	return l, nil
 }
+
+// Front reports whether a proxy in front applies L1 and L2.
+func (l *Layers) Front() bool { return l.c.Front }
 
 // Counts returns the refused requests by layer and reason.
 func (l *Layers) Counts() map[sale.Layer]map[sale.Reason]int64 { return l.counts.refusals() }

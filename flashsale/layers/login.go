@@ -68,6 +68,9 @@ func (l *Layers) Login(ctx context.Context, r *http.Request, name string) (done 
 // Network returns the address of r's client, or the first 64 bits of an IPv6 address.
 func (l *Layers) Network(r *http.Request) string { return network(l.client.Addr(r)) }
 
+// Address returns the address of r's client.
+func (l *Layers) Address(r *http.Request) netip.Addr { return l.client.Addr(r) }
+
 // network returns an address, or the first 64 bits of an IPv6 address.
 func network(a netip.Addr) string {
 	if a.Is6() {

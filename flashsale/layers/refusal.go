@@ -58,6 +58,10 @@ func meaning(r sale.Reason) word {
 		return word{http.StatusForbidden, "the admission has expired", false}
 	case sale.WorkRequired:
 		return word{http.StatusForbidden, "a ticket of this sale requires a proof of work", false}
+	case sale.SignInRequired:
+		return word{http.StatusUnauthorized, "this sale is for members only: sign in", false}
+	case sale.CaptchaRequired:
+		return word{http.StatusForbidden, "a ticket of this sale requires a solved captcha", false}
 	case sale.NotAdmitted:
 		return word{http.StatusForbidden, "not admitted yet", false}
 	case NotFound:

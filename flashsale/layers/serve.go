@@ -19,6 +19,10 @@ type record struct {
 	layer  sale.Layer
 	reason sale.Reason
 	wrote  bool
+
+	challenge func() (Refusal, bool) // what a request can do instead of waiting; nil for nothing
+	replaced  bool                   // the response is a challenge: the policy's body is dropped
+	writing   bool                   // the challenge is being written
 }
 
 // Unwrap returns the wrapped writer, for http.ResponseController.
@@ -26,6 +30,12 @@ func (c *record) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 // WriteHeader records the layer of a refusal by the policies.
 func (c *record) WriteHeader(status int) {
+	if status == http.StatusTooManyRequests && !c.wrote && !c.passed && c.challenge != nil && c.Header().Get(workHeader) != "" {
+		if f, can := c.challenge(); can {
+			c.replace(f)
+			return
+		}
+	}
 	if status >= http.StatusOK && !c.wrote {
 		c.wrote = true
 		if !c.passed && c.layer == "" {
@@ -33,6 +43,24 @@ func (c *record) WriteHeader(status int) {
 		}
 	}
 	c.ResponseWriter.WriteHeader(status)
+}
+
+// replace writes a challenge instead of a denial.
+func (c *record) replace(f Refusal) {
+	h := c.Header()
+	h.Del("Retry-After")
+	h.Del("Content-Length")
+	c.replaced, c.writing = true, true
+	f.Write(c)
+	c.writing = false
+}
+
+// Write writes a body, unless a challenge has replaced it.
+func (c *record) Write(b []byte) (int, error) {
+	if c.replaced && !c.writing {
+		return len(b), nil
+	}
+	return c.ResponseWriter.Write(b)
 }
 
 // blame sets the layer of a refusal by the policies.
@@ -51,9 +79,15 @@ func (c *record) blame(status int) {
 // Serve applies L4, L1 and L2 in this order, calls next if they admit r, and counts the
 // outcome. next receives w in a wrapper.
 func (l *Layers) Serve(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request)) {
+	l.ServeOrChallenge(w, r, nil, next)
+}
+
+// ServeOrChallenge is Serve. If a policy denies r and adds Flashsale-Work to its response, the
+// response is the refusal that challenge returns, unless it returns false.
+func (l *Layers) ServeOrChallenge(w http.ResponseWriter, r *http.Request, challenge func() (Refusal, bool), next func(http.ResponseWriter, *http.Request)) {
 	l.counts.requests.Add(1)
 	c := l.spare.Get().(*record)
-	*c = record{ResponseWriter: w, next: next}
+	*c = record{ResponseWriter: w, next: next, challenge: challenge}
 	defer func() {
 		if c.layer != "" {
 			l.counts.refuse(c.layer, c.reason)

@@ -53,6 +53,23 @@ func (o *Office) edit(v *visit) {
 	o.sendSale(v, http.StatusOK, s, err)
 }
 
+// copySale creates a draft from a sale, once for each key.
+func copySale(o *Office, v *visit) {
+	if !v.emptyBody() {
+		return
+	}
+	key, f := wire.IdempotencyKey(v.r.Header)
+	if f == nil && key == "" {
+		f = &wire.RequestError{Field: "Idempotency-Key", Detail: "Idempotency-Key: got none, want one, so that a retry makes no second copy"}
+	}
+	if f != nil {
+		f.Refuse(v.w)
+		return
+	}
+	s, err := o.c.Service.Copy(v.r.Context(), v.merchant, v.sale, key)
+	o.sendSale(v, http.StatusCreated, s, err)
+}
+
 func (o *Office) check(v *visit) {
 	if !v.emptyBody() {
 		return
@@ -123,6 +140,21 @@ func (o *Office) orders(v *visit) {
 		all = append(all, orderOf(&orders[i]))
 	}
 	o.send(v, http.StatusOK, map[string]any{"orders": all}, err)
+}
+
+// cancelOrder cancels a pending order, with a reason.
+func cancelOrder(o *Office, v *visit) {
+	var reason string
+	if f := wire.Decode(v.body, []wire.Member{{Name: "reason", Text: &reason}}); f != nil {
+		f.Refuse(v.w)
+		return
+	}
+	if reason == "" || len(reason) > 128 {
+		(&wire.RequestError{Field: "reason", Detail: fmt.Sprintf("reason: got %d bytes, want 1 to 128", len(reason))}).Refuse(v.w)
+		return
+	}
+	order, err := o.c.Service.CancelOrder(v.r.Context(), v.merchant, v.sale, v.r.PathValue("reservation"), reason)
+	o.send(v, http.StatusOK, orderOf(&order), err)
 }
 
 func (o *Office) networks(v *visit) {

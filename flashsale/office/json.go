@@ -56,6 +56,7 @@ type saleJSON struct {
 	PayWithin int64  `json:"pay_within_ms"`
 	TokenFor  int64  `json:"token_for_ms"`
 	Work      int    `json:"work"`
+	Members   int    `json:"members_only"`
 	Sold      int64  `json:"sold"`
 	Paid      int64  `json:"paid"`
 	State     string `json:"state"`
@@ -67,8 +68,15 @@ type saleJSON struct {
 func saleOf(s *sale.Sale) saleJSON {
 	return saleJSON{
 		s.ID, s.SKU, s.Title, s.Price, s.Currency, s.Stock, s.PerUser, moment(s.StartsAt), moment(s.EndsAt), s.Headroom,
-		string(s.Queue), millis(s.Lobby), millis(s.PayWithin), millis(s.TokenFor), s.Work, s.Sold, s.Paid, string(s.State), s.StateReason, s.Epoch, s.Version,
+		string(s.Queue), millis(s.Lobby), millis(s.PayWithin), millis(s.TokenFor), s.Work, membersOnly(s), s.Sold, s.Paid, string(s.State), s.StateReason, s.Epoch, s.Version,
 	}
+}
+
+func membersOnly(s *sale.Sale) int {
+	if s.MembersOnly {
+		return 1
+	}
+	return 0
 }
 
 // orderJSON is an order as the merchant of its sale sees it.
@@ -104,13 +112,14 @@ func orderOf(o *sale.Order) orderJSON {
 // readDraft decodes a draft and, with edit, the version that it replaces.
 func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.RequestError) {
 	var starts, ends, queue string
-	var perUser, headroom, lobby, payWithin, tokenFor, work int64
+	var perUser, headroom, lobby, payWithin, tokenFor, work, only int64
 	members := []wire.Member{
 		{Name: "sku", Text: &d.SKU}, {Name: "title", Text: &d.Title}, {Name: "price", Num: &d.Price},
 		{Name: "currency", Text: &d.Currency}, {Name: "stock", Num: &d.Stock}, {Name: "per_user", Num: &perUser},
 		{Name: "starts_at", Text: &starts}, {Name: "ends_at", Text: &ends}, {Name: "headroom", Num: &headroom},
 		{Name: "queue", Text: &queue}, {Name: "lobby_ms", Num: &lobby}, {Name: "pay_within_ms", Num: &payWithin},
 		{Name: "token_for_ms", Num: &tokenFor}, {Name: "work", Num: &work},
+		{Name: "members_only", Num: &only},
 	}
 	if edit {
 		members = append(members, wire.Member{Name: "version", Num: &version})
@@ -121,7 +130,10 @@ func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.Req
 	if edit && !members[len(members)-1].Present {
 		return d, 0, &wire.RequestError{Field: "version", Detail: "version: got none, want the version of the sale to replace"}
 	}
-	d.Queue = sale.Queue(queue)
+	if only < 0 || only > 1 {
+		return d, 0, &wire.RequestError{Field: "members_only", Detail: fmt.Sprintf("members_only: got %d, want 0 or 1", only)}
+	}
+	d.Queue, d.MembersOnly = sale.Queue(queue), only == 1
 	if d.StartsAt, f = instant("starts_at", starts); f != nil {
 		return d, 0, f
 	}
@@ -212,6 +224,8 @@ type tallyJSON struct {
 	Rejected  int64    `json:"rejected"`
 	Lost      int64    `json:"lost"`
 	RefundDue int64    `json:"refund_due"`
+	Refunded  int64    `json:"refunded"`
+	NotBack   int64    `json:"refund_failed"`
 	Buried    int64    `json:"buried"`
 	Movements int64    `json:"movements"`
 }
@@ -226,7 +240,7 @@ func boardOf(b *sale.Dashboard) boardJSON {
 	return boardJSON{
 		view,
 		countsJSON{moment(c.Now), c.Stock, c.Free, c.Waiting, c.Outstanding, c.Reserved, c.Backlog, c.Paused},
-		tallyJSON{saleOf(&t.Sale), t.Pending, t.Paid, t.Expired, t.Cancelled, t.Rejected, t.Lost, t.RefundDue, t.DeadLetters, t.Movements},
+		tallyJSON{saleOf(&t.Sale), t.Pending, t.Paid, t.Expired, t.Cancelled, t.Rejected, t.Lost, t.RefundDue, t.Refunded, t.RefundFailed, t.DeadLetters, t.Movements},
 		b.Layers, b.Admitted, drain, millis(b.Lag), b.Workers,
 	}
 }

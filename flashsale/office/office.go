@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/contrib/failsafe"
+	"github.com/floodweir/weir/flashsale/catalogue"
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/webhook"
 	"github.com/floodweir/weir/flashsale/wire"
 	"github.com/floodweir/weir/guard"
 )
@@ -25,6 +27,12 @@ type Config struct {
 	Merchants Merchants
 	Keys      *pass.Keys
 	Layers    *layers.Layers
+
+	// Webhooks stores the endpoints of merchants and their deliveries; 404 if nil.
+	Webhooks webhook.Store
+
+	// Products copies products into sales; 404 if nil.
+	Products *catalogue.Copier
 
 	// Pages serves every path outside /api/; 404 if nil.
 	Pages http.Handler
@@ -107,6 +115,7 @@ func (o *Office) routes() {
 	handle("POST /api/sales", o.create)
 	handle("GET /api/sales/{sale}", o.get)
 	handle("PUT /api/sales/{sale}", o.edit)
+	handle("POST /api/sales/{sale}/copy", func(v *visit) { copySale(o, v) })
 	handle("POST /api/sales/{sale}/check", o.check)
 	handle("POST /api/sales/{sale}/warm", o.change(func(ctx context.Context, m, id string) (sale.Sale, error) {
 		if err := o.c.Service.Warm(ctx, m, id); err != nil {
@@ -122,10 +131,17 @@ func (o *Office) routes() {
 	handle("POST /api/sales/{sale}/stock", o.stock)
 	handle("GET /api/sales/{sale}/board", o.board)
 	handle("GET /api/sales/{sale}/orders", o.orders)
+	handle("POST /api/sales/{sale}/orders/{reservation}/cancel", func(v *visit) { cancelOrder(o, v) })
 	handle("GET /api/sales/{sale}/networks", o.networks)
 	handle("GET /api/sales/{sale}/report.csv", o.report)
 	handle("POST /api/sales/{sale}/reconcile", o.reconcile)
 	handle("GET /api/sales/{sale}/log", o.logged)
+	if o.c.Webhooks != nil {
+		webhooks{o, o.c.Webhooks}.routes(handle)
+	}
+	if o.c.Products != nil {
+		products{o, o.c.Products}.routes(handle)
+	}
 	o.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { wire.WriteJSON(w, http.StatusOK, []byte("{}\n")) })
 	o.mux.HandleFunc("GET /readyz", o.ready)
 	o.mux.HandleFunc("GET /metrics", o.metrics)
@@ -201,25 +217,35 @@ func (o *Office) metrics(w http.ResponseWriter, r *http.Request) {
 	o.c.Metrics.ServeHTTP(w, r)
 }
 
-// signedIn returns a handler for requests of merchants. Changes need the CSRF value.
+// visitOf returns the visit of a request, without its body. It refuses without a session; changes
+// need the CSRF value, too.
+func visitOf(o *Office, w http.ResponseWriter, r *http.Request) (*visit, bool) {
+	merchant, text, err := o.session(r)
+	if err != nil {
+		o.fail(w, r, err)
+		return nil, false
+	}
+	if merchant == "" {
+		wire.RefuseReason(w, layers.NoSession)
+		return nil, false
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead && !o.c.Keys.CSRFOK(text, r.Header.Get("Flashsale-CSRF")) {
+		wire.RefuseReason(w, layers.CSRF)
+		return nil, false
+	}
+	v := &visit{w: w, r: r, merchant: merchant, sale: r.PathValue("sale")}
+	if v.sale != "" && !wire.IsSaleID(v.sale) {
+		wire.RefuseReason(w, layers.NotFound)
+		return nil, false
+	}
+	return v, true
+}
+
+// signedIn returns a handler for requests of merchants.
 func (o *Office) signedIn(f func(*visit)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		merchant, text, err := o.session(r)
-		if err != nil {
-			o.fail(w, r, err)
-			return
-		}
-		if merchant == "" {
-			wire.RefuseReason(w, layers.NoSession)
-			return
-		}
-		if r.Method != http.MethodGet && r.Method != http.MethodHead && !o.c.Keys.CSRFOK(text, r.Header.Get("Flashsale-CSRF")) {
-			wire.RefuseReason(w, layers.CSRF)
-			return
-		}
-		v := visit{w: w, r: r, merchant: merchant, sale: r.PathValue("sale")}
-		if v.sale != "" && !wire.IsSaleID(v.sale) {
-			wire.RefuseReason(w, layers.NotFound)
+		v, ok := visitOf(o, w, r)
+		if !ok {
 			return
 		}
 		body, room, fault := o.bodies.Read(r)
@@ -229,7 +255,7 @@ func (o *Office) signedIn(f func(*visit)) http.HandlerFunc {
 			return
 		}
 		v.body = wire.OrEmpty(body)
-		f(&v)
+		f(v)
 	}
 }
 

@@ -41,6 +41,15 @@ func (m *merchants) Create(_ context.Context, who string, d sale.Draft) (sale.Sa
 	return m.note("create %s", who)
 }
 
+func (m *merchants) Copy(_ context.Context, who, id, key string) (sale.Sale, error) {
+	return m.note("copy %s %s %s", who, id, key)
+}
+
+func (m *merchants) CancelOrder(_ context.Context, who, id, reservation, reason string) (sale.Order, error) {
+	_, err := m.note("cancel %s %s %s %s", who, id, reservation, reason)
+	return sale.Order{State: sale.Cancelled}, err
+}
+
 func (m *merchants) Edit(_ context.Context, who, id string, version int64, d sale.Draft) (sale.Sale, error) {
 	m.draft = d
 	return m.note("edit %s %s %d", who, id, version)
@@ -202,6 +211,10 @@ func TestOfficeCalls(t *testing.T) {
 		{"GET", "/api/sales/a1", "", "get ann a1", 200, `"token_for_ms":30000`},
 		{"PUT", "/api/sales/a1", draft + `,"version":7}`, "edit ann a1 7", 200, `"version":0`},
 		{"PUT", "/api/sales/a1", draft + `}`, "", 400, `"field":"version"`},
+		{"POST", "/api/sales/a1/copy", "", "copy ann a1 k-1", 201, `"id":"a1"`},
+		{"POST", "/api/sales/a1/copy", `{"x":1}`, "", 400, `"field":"x"`},
+		{"POST", "/api/sales/a1/orders/r-1/cancel", `{"reason":"typo"}`, "cancel ann a1 r-1 typo", 200, `"state":"cancelled"`},
+		{"POST", "/api/sales/a1/orders/r-1/cancel", "", "", 400, `"field":"reason"`},
 		{"POST", "/api/sales/a1/check", "", "check ann a1", 200, `{"faults":[]}`},
 		{"POST", "/api/sales/a1/warm", "", "warm ann a1 get ann a1", 200, `"id":"a1"`},
 		{"POST", "/api/sales/a1/expose", "{}", "expose ann a1", 200, `"state":"exposed"`},

@@ -11,6 +11,9 @@ const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 type Config struct {
 	// Lang is the language for browsers that prefer none of ours: "en" or "zh"; en if empty.
 	Lang string
+
+	// Mock shows the buttons of the mock payment provider.
+	Mock bool
 }
 
 // NewShop returns the pages for buyers: /, /sales/{sale}, /orders, and their files below

@@ -39,6 +39,7 @@ func pagesOf(site string) []page {
 		{"/{$}", "home.js", "office.home.title"},
 		{"/sales/new", "draft.js", "office.new.title"},
 		{"/sales/{sale}", "board.js", "office.sale.title"},
+		{"/webhooks", "webhooks.js", "office.webhooks.title"},
 	}
 }
 
@@ -141,10 +142,10 @@ func newSite(c Config, name string) http.Handler {
 		return path.Ext(name) != ".js"
 	})
 	for _, p := range pagesOf(name) {
-		s.mux.HandleFunc("GET "+p.pattern, s.page(base, name, hash, p, scripts, http.StatusOK))
+		s.mux.HandleFunc("GET "+p.pattern, s.page(base, c.Mock, name, hash, p, scripts, http.StatusOK))
 	}
 	missing := page{title: "missing.title"}
-	s.mux.HandleFunc("GET /", s.page(base, name, hash, missing, nil, http.StatusNotFound))
+	s.mux.HandleFunc("GET /", s.page(base, c.Mock, name, hash, missing, nil, http.StatusNotFound))
 	return s
 }
 
@@ -152,7 +153,7 @@ func newSite(c Config, name string) http.Handler {
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
 // page renders p in every language and returns its handler.
-func (s *site) page(base *template.Template, name, hash string, p page, scripts []string, status int) http.HandlerFunc {
+func (s *site) page(base *template.Template, mock bool, name, hash string, p page, scripts []string, status int) http.HandlerFunc {
 	made := map[string]file{}
 	for _, lang := range languages() {
 		var preload []string
@@ -161,7 +162,7 @@ func (s *site) page(base *template.Template, name, hash string, p page, scripts 
 		}
 		var b bytes.Buffer
 		if err := base.ExecuteTemplate(&b, "page.html", map[string]any{
-			"Lang": lang, "Site": name, "Static": "/static/" + hash + "/", "Script": p.script,
+			"Lang": lang, "Site": name, "Mock": mock, "Static": "/static/" + hash + "/", "Script": p.script,
 			"Preload": slices.DeleteFunc(preload, func(f string) bool { return !slices.Contains(scripts, f) }),
 			"Title":   p.title, "Missing": status == http.StatusNotFound, "T": words(lang),
 		}); err != nil {
@@ -171,7 +172,7 @@ func (s *site) page(base *template.Template, name, hash string, p page, scripts 
 	}
 	var lost http.HandlerFunc
 	if strings.Contains(p.pattern, "{sale}") {
-		lost = s.page(base, name, hash, page{title: "missing.title"}, nil, http.StatusNotFound)
+		lost = s.page(base, mock, name, hash, page{title: "missing.title"}, nil, http.StatusNotFound)
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		if lost != nil && !isSale(r.PathValue("sale")) {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/catalogue"
 	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/redisstore"
@@ -53,9 +54,34 @@ type Config struct {
 	// trusted.
 	TrustedProxies []string
 
+	// WebhookNetworks are addresses or prefixes that are not public, to which webhooks may be
+	// sent. Others that are not public are refused.
+	WebhookNetworks []string
+
+	// Catalogue is the URL of the shop's catalogue, from which products are copied into sales.
+	// Products is the shop's own implementation instead. CatalogueNetworks are addresses or
+	// prefixes that are not public, to which the copy may connect.
+	Catalogue         string
+	Products          catalogue.Catalogue `json:"-"`
+	CatalogueNetworks []string
+
+	// Identity configures who buyers are; without it every buyer is a guest.
+	Identity Identity
+
 	// Layers is the policy file of the limits per address and per user; the built-in one if
 	// empty. It is reloaded when it changes.
 	Layers string
+
+	// Payments are the payment providers: https://HOST/PATH of one with the HTTP form of package
+	// httpform, StripePayments, MERCHANT=URL for the orders of one merchant alone, or NoPayments.
+	Payments []string
+
+	// Stripe configures StripePayments.
+	Stripe StripeConfig
+
+	// Mock replaces the providers by a mock, with which any buyer can mark the own order as
+	// paid. No flag of serve sets it.
+	Mock bool
 
 	// Front disables these limits, because a proxy in front applies them.
 	Front bool
@@ -116,6 +142,23 @@ func (c *Config) check() error {
 			bad("trusted-proxies", text, "an address or a prefix such as 10.0.0.0/8")
 		}
 	}
+	for _, text := range c.WebhookNetworks {
+		if _, err := prefix(text); err != nil {
+			bad("webhook-networks", text, "an address or a prefix such as 10.0.0.0/8")
+		}
+	}
+	if _, err := c.providerFlags(); err != nil {
+		faults = append(faults, err)
+	}
+	for _, text := range c.CatalogueNetworks {
+		if _, err := prefix(text); err != nil {
+			bad("catalogue-networks", text, "an address or a prefix such as 10.0.0.0/8")
+		}
+	}
+	if c.Catalogue != "" && c.Products != nil {
+		bad("catalogue", c.Catalogue, "either it or Products")
+	}
+	faults = append(faults, c.Identity.check()...)
 	if c.Workers < 0 || c.Workers > 64 {
 		bad("workers", fmt.Sprint(c.Workers), "1 to 64")
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/floodweir/weir/flashsale/ledger"
 	"github.com/floodweir/weir/flashsale/office"
-	"github.com/floodweir/weir/flashsale/sale"
 )
 
 // dsn returns the data source name of the ledger.
@@ -26,7 +25,7 @@ func (c *Config) dsn() (string, error) {
 }
 
 // OpenLedger opens the ledger of c, also while a System is running, and migrates its schema.
-func OpenLedger(ctx context.Context, c Config) (sale.Ledger, error) {
+func OpenLedger(ctx context.Context, c Config) (*ledger.Ledger, error) {
 	dsn, err := c.dsn()
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"github.com/floodweir/weir/flashsale/cashier"
 	"github.com/floodweir/weir/flashsale/shop"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -9,6 +10,30 @@ import (
 type collector struct {
 	shop    *shop.Shop
 	metrics []metric
+}
+
+// cashierMetrics returns a collector of a cashier's counters.
+func cashierMetrics(k *cashier.Cashier) prometheus.Collector {
+	return &cashierCollector{k, prometheus.NewDesc("flashsale_payments_total", "Payments at providers, by what happened to them in this process.", []string{"what"}, nil)}
+}
+
+type cashierCollector struct {
+	k    *cashier.Cashier
+	desc *prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (c *cashierCollector) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
+
+// Collect implements prometheus.Collector.
+func (c *cashierCollector) Collect(to chan<- prometheus.Metric) {
+	s := c.k.Stats()
+	for what, n := range map[string]int64{
+		"opened": s.Opened, "notified": s.Notices, "forged": s.Forged, "unknown": s.Unknown, "settled": s.Settled, "closed": s.Closed,
+		"refunded": s.Refunded, "refund_failed": s.RefundsFailed, "unanswered": s.Errors,
+	} {
+		to <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, float64(n), what)
+	}
 }
 
 type metric struct {
@@ -56,6 +81,7 @@ func metricsOf(s *shop.Shop) *collector {
 	count("orders_total", orders, "state", "paid", func(s *shop.Stats) int64 { return s.Paid })
 	count("orders_total", orders, "state", "refund_due", func(s *shop.Stats) int64 { return s.RefundDue })
 	count("returned_total", "Units that this process returned to the inventory.", "", "", func(s *shop.Stats) int64 { return s.Returned })
+	count("transferred_total", "Reservations of a lost inventory that this process transferred to the new one.", "", "", func(s *shop.Stats) int64 { return s.Transferred })
 	count("recoveries_total", "Inventories that this process rebuilt.", "", "", func(s *shop.Stats) int64 { return s.Recoveries })
 
 	count("unseen_total", "Records of a buyer's network that were dropped.", "", "", func(s *shop.Stats) int64 { return s.DroppedNetworks })

@@ -8,39 +8,60 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/floodweir/weir/flashsale/catalogue"
+	"github.com/floodweir/weir/flashsale/identity"
 	"github.com/floodweir/weir/flashsale/layers"
+	"github.com/floodweir/weir/flashsale/webhook"
 	"github.com/floodweir/weir/memstore"
 )
+
+// catalogueTimeout bounds one request to a catalogue.
+const catalogueTimeout = 10 * time.Second
 
 // given holds the files and values that Config refers to.
 type given struct {
 	secret, old []byte // empty if it is the directory's own
 	layers      []byte // nil for the built-in file
 	trusted     []netip.Prefix
+	hooks       []netip.Prefix // of WebhookNetworks
+	shops       []netip.Prefix // of CatalogueNetworks
+	products    catalogue.Catalogue
+	buyers      identity.Buyers
+	oidc        *identity.OIDC
 }
 
 // prepare reads and validates all settings before anything is created. Its error lists every
 // problem.
 func (c *Config) prepare() (g given, err error) {
-	var faults [4]error
+	var faults [6]error
 	if c.OldSecret != "" {
 		g.old, faults[0] = readSecret("old-secret", c.OldSecret)
 	}
 	if c.Secret != "" {
 		g.secret, faults[1] = readSecret("secret", c.Secret)
 	}
-	for _, text := range c.TrustedProxies {
-		p, err := prefix(text)
-		if err != nil {
-			return g, err // check has validated it
+	for _, n := range []struct {
+		texts []string
+		to    *[]netip.Prefix
+	}{{c.TrustedProxies, &g.trusted}, {c.WebhookNetworks, &g.hooks}, {c.CatalogueNetworks, &g.shops}} {
+		for _, text := range n.texts {
+			p, err := prefix(text)
+			if err != nil {
+				return g, err // check has validated it
+			}
+			*n.to = append(*n.to, p)
 		}
-		g.trusted = append(g.trusted, p)
 	}
 	if c.Layers != "" {
 		g.layers, faults[2] = readLayers(c.Layers)
 	}
 	faults[3] = c.free()
+	if g.products = c.Products; c.Catalogue != "" {
+		g.products, faults[5] = catalogue.NewHTTP(c.Catalogue, webhook.NewClient(catalogueTimeout, g.shops))
+	}
+	g.buyers, g.oidc, faults[4] = c.Identity.open(c.Clock)
 	return g, errors.Join(faults[:]...)
 }
 

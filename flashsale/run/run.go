@@ -16,6 +16,7 @@ import (
 
 	"github.com/floodweir/weir"
 	weirrueidis "github.com/floodweir/weir/contrib/rueidis"
+	"github.com/floodweir/weir/flashsale/catalogue"
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/ledger"
 	"github.com/floodweir/weir/flashsale/meminventory"
@@ -26,6 +27,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/shop"
 	"github.com/floodweir/weir/flashsale/web"
+	"github.com/floodweir/weir/flashsale/webhook"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/redisstore"
 	"github.com/prometheus/client_golang/prometheus"
@@ -87,7 +89,7 @@ func (c Config) withDefaults() Config {
 
 // stores holds the parts with state.
 type stores struct {
-	ledger sale.Ledger
+	ledger *ledger.Ledger
 	gate   sale.Inventory
 	limits weir.Store
 	redis  rueidis.Client // nil in the embedded mode
@@ -126,7 +128,7 @@ func (s *System) start(ctx context.Context, c Config) error {
 	}
 	desk, err := shop.New(shop.Config{
 		Inventory: st.gate, Ledger: st.ledger, Limits: st.limits, Keys: keys,
-		Worker: c.Name, Workers: c.Workers, Refused: lay.Counts,
+		Worker: c.Name, Workers: c.Workers, Refused: lay.Counts, Members: c.Identity.given(),
 		Clock: c.Clock, Crash: c.Crash, Log: c.Log,
 	})
 	if err != nil {
@@ -138,7 +140,23 @@ func (s *System) start(ctx context.Context, c Config) error {
 	s.undo = append(s.undo, func() error { desk.Stop(); return nil })
 	registry.MustRegister(metricsOf(desk))
 	s.Buyers, s.Merchants = desk, desk
-	return s.listen(c, st, keys, lay, desk, registry)
+	hooks, err := webhook.New(webhook.Config{Store: st.ledger.Webhooks(), Networks: g.hooks, Clock: c.Clock, Registry: registry, Log: c.Log})
+	if err != nil {
+		return err
+	}
+	hooks.Start()
+	s.undo = append(s.undo, func() error { hooks.Stop(); return nil })
+	var k web.Cashier
+	if !c.Mock {
+		flags, err := c.providerFlags()
+		if err != nil {
+			return err // check has found it
+		}
+		if k, err = s.cashier(ctx, c, flags, st.ledger, keys, desk, registry); err != nil {
+			return err
+		}
+	}
+	return s.listen(c, g, st, keys, lay, desk, k, registry)
 }
 
 // embedded opens the stores of one process.
@@ -190,6 +208,13 @@ func (s *System) shared(ctx context.Context, c Config) (stores, error) {
 		return stores{}, err
 	}
 	s.undo = append(s.undo, func() error { g.Stop(); return nil })
+	warnings, err := redisinventory.Warnings(ctx, client)
+	if err != nil {
+		warnings = []string{"its settings are unknown: " + err.Error()} // the sale starts when Redis replies
+	}
+	for _, w := range warnings {
+		c.Log.Warn("Redis may lose reservations", "why", w)
+	}
 	r, err := redisstore.New(weirrueidis.New(client), redisstore.Config{Prefix: "flashsale"})
 	if err != nil {
 		return stores{}, err
@@ -231,16 +256,24 @@ func (s *System) layers(ctx context.Context, c Config, g given, store weir.Store
 }
 
 // listen starts the two listeners.
-func (s *System) listen(c Config, st stores, keys *pass.Keys, lay *layers.Layers, desk *shop.Shop, registry *prometheus.Registry) error {
+func (s *System) listen(c Config, g given, st stores, keys *pass.Keys, lay *layers.Layers, desk *shop.Shop, k web.Cashier, registry *prometheus.Registry) error {
+	now := time.Now
+	if c.Clock != nil {
+		now = c.Clock
+	}
+	copier := &catalogue.Copier{Catalogue: g.products, Store: st.ledger.Products(), Pictures: webhook.NewClient(catalogueTimeout, g.shops), Clock: now}
+	s.Merchants = catalogue.Merchants{MerchantService: desk, Copier: copier}
 	buyers, err := web.NewShop(web.ShopConfig{
-		Service: desk, Keys: keys, Layers: lay, Pages: pages.NewShop(pages.Config{}), Clock: c.Clock, Log: c.Log,
+		Service: desk, Keys: keys, Layers: lay, Cashier: k, Mock: c.Mock,
+		Products: copier.Store, Buyers: g.buyers, OIDC: g.oidc, SignIn: c.Identity.SignIn,
+		Pages: pages.NewShop(pages.Config{Mock: c.Mock}), Clock: c.Clock, Log: c.Log,
 	})
 	if err != nil {
 		return err
 	}
 	s.undo = append(s.undo, buyers.Close)
 	merchants, err := office.New(office.Config{
-		Service: desk, Merchants: st.ledger, Keys: keys, Layers: lay, Pages: pages.NewOffice(pages.Config{}),
+		Service: s.Merchants, Products: copier, Merchants: st.ledger, Webhooks: st.ledger.Webhooks(), Keys: keys, Layers: lay, Pages: pages.NewOffice(pages.Config{}),
 		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), MetricsToken: c.MetricsToken,
 		Ready: func(ctx context.Context) error { return st.ledger.Ping(ctx) }, Clock: c.Clock, Log: c.Log,
 	})

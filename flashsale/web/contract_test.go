@@ -13,7 +13,7 @@ import (
 func TestContract(t *testing.T) {
 	t.Parallel()
 	s, err := run.Start(t.Context(), run.Config{
-		Data: t.TempDir(), Shop: "127.0.0.1:0", Office: "127.0.0.1:0", TrustedProxies: []string{"127.0.0.0/8"},
+		Data: t.TempDir(), Mock: true, Shop: "127.0.0.1:0", Office: "127.0.0.1:0", TrustedProxies: []string{"127.0.0.0/8"},
 	})
 	if err != nil {
 		t.Fatal(err)

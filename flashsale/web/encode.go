@@ -16,6 +16,7 @@ func appendReceipt(b []byte, r *sale.Receipt) []byte {
 	b = wire.AppendTime(b, "at", r.At)
 	b = wire.AppendTime(b, "pay_by", r.PayBy)
 	b = wire.AppendInt(b, "refunds", int64(r.Refunds))
+	b = wire.AppendInt(b, "refunded", int64(r.Refunded))
 	if r.Contact != (sale.Contact{}) {
 		b = append(wire.AppendName(b, "contact"), '{')
 		b = append(wire.AppendString(wire.AppendString(b, "name", r.Contact.Name), "phone", r.Contact.Phone), '}')
@@ -43,6 +44,10 @@ func appendStatus(b []byte, t *sale.QueueStatus) []byte {
 	b = wire.AppendString(b, "state", string(state))
 	b = wire.AppendInt(b, "ahead", t.Ahead)
 	b = wire.AppendMillis(b, "eta_ms", t.ETA)
+	b = wire.AppendMillis(b, "eta_low_ms", t.Low)
+	b = wire.AppendMillis(b, "eta_high_ms", t.High)
+	b = wire.AppendBool(b, "unlikely", t.Unlikely)
+	b = wire.AppendBool(b, "restored", t.Restored)
 	b = wire.AppendMillis(b, "poll_after_ms", t.Poll)
 	b = wire.AppendString(b, "place", t.Ticket)
 	if t.Token != "" {

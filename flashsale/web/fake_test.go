@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/captcha"
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
@@ -59,6 +60,10 @@ func (d *desk) Join(_ context.Context, user, id, place string) (sale.QueueStatus
 	return d.join(user, id, place)
 }
 
+func (d *desk) Click(_ context.Context, user, id, place, _ string) (sale.QueueStatus, error) {
+	return d.join(user, id, place)
+}
+
 func (d *desk) Status(_ context.Context, user, id, place string) (sale.QueueStatus, error) {
 	return d.join(user, id, place)
 }
@@ -82,15 +87,27 @@ type shop struct {
 	*web.Shop
 	keys   *pass.Keys
 	layers *layers.Layers
+	desk   *desk
 	now    time.Time
+}
+
+// with returns the same shop with captchas.
+func (s *shop) with(t *testing.T, c captcha.Challenge) *web.Shop {
+	t.Helper()
+	next, err := web.NewShop(web.ShopConfig{Service: s.desk, Keys: s.keys, Layers: s.layers, Challenge: c, Mock: true, Clock: func() time.Time { return s.now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = next.Close() })
+	return next
 }
 
 // wide is a policy file with very high limits.
 func wide() []byte {
-	return []byte(strings.NewReplacer("20/s burst 40", "1000000/s", "2/s burst 5", "1000000/s").Replace(string(layers.Default())))
+	return []byte(strings.NewReplacer("20/s burst 40", "1000000/s", "500/s burst 1000", "1000000/s", "2/s burst 5", "1000000/s").Replace(string(layers.Default())))
 }
 
-func open(t testing.TB, d *desk, c layers.Config) *shop {
+func open(t testing.TB, d *desk, c layers.Config, change ...func(c *web.ShopConfig)) *shop {
 	t.Helper()
 	store, err := memstore.New(memstore.Config{})
 	if err != nil {
@@ -106,8 +123,12 @@ func open(t testing.TB, d *desk, c layers.Config) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &shop{keys: keys, layers: l, now: webtest.Start()}
-	s.Shop, err = web.NewShop(web.ShopConfig{Service: d, Keys: keys, Layers: l, Clock: func() time.Time { return s.now }})
+	s := &shop{keys: keys, layers: l, desk: d, now: webtest.Start()}
+	config := web.ShopConfig{Service: d, Keys: keys, Layers: l, Mock: true, Clock: func() time.Time { return s.now }}
+	for _, f := range change {
+		f(&config)
+	}
+	s.Shop, err = web.NewShop(config)
 	if err != nil {
 		t.Fatal(err)
 	}

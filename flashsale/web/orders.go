@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/floodweir/weir/flashsale/layers"
@@ -12,8 +11,8 @@ import (
 	"github.com/floodweir/weir/flashsale/wire"
 )
 
-// mockPrefix begins the IDs of the mock provider's payments. Callbacks with it are refused, so
-// a mock payment never has the ID of a real one.
+// mockPrefix begins the IDs of the mock provider's payments, so that none has the ID of a real
+// one.
 const mockPrefix = "mock-"
 
 // maxAfter bounds the delay of the mock payment provider.
@@ -25,6 +24,7 @@ func (c *call) orders(w http.ResponseWriter) {
 		c.fail(w, err)
 		return
 	}
+	prover{c}.paid(w, rs...)
 	c.write(w, http.StatusOK, func(b []byte) []byte {
 		return append(appendReceipts(wire.AppendName(append(b, '{'), "orders"), rs), '}')
 	})
@@ -67,6 +67,7 @@ func (c *call) receipt(w http.ResponseWriter, status int, r *sale.Receipt, err e
 		c.fail(w, err)
 		return
 	}
+	prover{c}.paid(w, *r)
 	c.write(w, status, func(b []byte) []byte { return appendReceipt(b, r) })
 }
 
@@ -114,46 +115,5 @@ func (c *call) pay(w http.ResponseWriter) {
 	default:
 		r, err = c.config.Service.Order(c.r.Context(), c.user, c.id)
 		c.receipt(w, http.StatusOK, &r, err)
-	}
-}
-
-// callback applies a payment that a payment provider reports and has signed.
-func (c *call) callback(w http.ResponseWriter) {
-	signature, f := wire.SingleHeader(c.r.Header, "Flashsale-Signature")
-	if f != nil {
-		f.Refuse(w)
-		return
-	}
-	if !c.config.Keys.CallbackOK(c.body, signature) {
-		layers.Refusal{Reason: sale.BadToken, Detail: "Flashsale-Signature does not match the body"}.Write(w)
-		return
-	}
-	var receipt, payment string
-	amount := int64(-1)
-	f = wire.Decode(wire.OrEmpty(c.body), []wire.Member{{Name: "receipt", Text: &receipt}, {Name: "payment", Text: &payment}, {Name: "amount", Num: &amount}})
-	switch {
-	case f != nil:
-	case !isReceipt(receipt):
-		f = &wire.RequestError{Field: "receipt", Detail: fmt.Sprintf("receipt: got %.60q, want a receipt", receipt)}
-	case !isPayment(payment) || strings.HasPrefix(payment, mockPrefix):
-		f = &wire.RequestError{Field: "payment", Detail: fmt.Sprintf("payment: got %.70q, want 1 to 64 letters, digits, -, and another prefix than "+mockPrefix, payment)}
-	case amount < 0:
-		f = &wire.RequestError{Field: "amount", Detail: fmt.Sprintf("amount: got %d, want 0 or more", amount)}
-	}
-	if f != nil {
-		f.Refuse(w)
-		return
-	}
-	paid, err := c.config.Service.Pay(c.r.Context(), receipt, payment, amount)
-	switch {
-	case err != nil:
-		c.fail(w, err)
-	case paid.RefundDue:
-		wire.RefuseReason(w, layers.RefundDue)
-	default:
-		c.write(w, http.StatusOK, func(b []byte) []byte {
-			b = wire.AppendString(append(b, '{'), "receipt", receipt)
-			return append(wire.AppendString(b, "state", string(paid.Order.State)), '}')
-		})
 	}
 }

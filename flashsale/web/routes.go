@@ -14,40 +14,54 @@ type route struct {
 	shop   *Shop
 	handle func(*call, http.ResponseWriter)
 	valid  func(id string) bool // whether {id} can exist; nil if the pattern has none
+	direct bool                 // handled before all limits, the session and the body
 	user   bool                 // requires a session and, for a change, a request from our pages
+
+	sale, receipt bool // {id} is a sale or a receipt
+	own           bool // the user's own orders
 
 	// early and late answer requests that the phase of the sale alone decides, before any
 	// limit is charged: early before the session and the body are read, late after.
 	early, late func(*call) (layers.Refusal, bool)
 }
 
-// routes maps every pattern to its route.
-func routes() map[string]route {
-	return map[string]route{
-		"POST /api/session":            {handle: (*call).openSession},
-		"GET /api/time":                {handle: (*call).time},
-		"GET /api/sales":               {handle: (*call).sales},
-		"GET /api/sales/{id}":          {handle: (*call).view, valid: wire.IsSaleID},
-		"GET /api/sales/{id}/ticket":   {handle: (*call).status, valid: wire.IsSaleID, user: true, early: (*call).closedToStatus},
-		"POST /api/sales/{id}/ticket":  {handle: (*call).join, valid: wire.IsSaleID, user: true, early: (*call).closedToJoin},
-		"GET /api/sales/{id}/work":     {handle: (*call).work, valid: wire.IsSaleID, user: true},
-		"POST /api/sales/{id}/orders":  {handle: (*call).buy, valid: wire.IsSaleID, user: true, early: (*call).notStarted, late: (*call).closedToBuy},
-		"GET /api/orders":              {handle: (*call).orders, user: true},
-		"GET /api/orders/{id}":         {handle: (*call).order, valid: isReceipt, user: true},
-		"POST /api/orders/{id}/cancel": {handle: (*call).cancel, valid: isReceipt, user: true},
-		"POST /api/orders/{id}/pay":    {handle: (*call).pay, valid: isReceipt, user: true},
-		"PUT /api/orders/{id}/contact": {handle: (*call).contact, valid: isReceipt, user: true},
-		"POST /api/payments/callback":  {handle: (*call).callback},
+// routes maps every pattern to its route. With mock, the mock provider takes payments.
+func routes(mock bool) map[string]route {
+	all := map[string]route{
+		"POST /api/session":              {handle: as(visitor.openSession)},
+		"POST /api/logout":               {handle: as(visitor.logout), user: true},
+		"GET " + loginPath:               {handle: as(visitor.login)},
+		"GET " + loginPath + "/callback": {handle: as(visitor.loggedIn)},
+		"GET /api/sales/{id}/product":    {handle: func(c *call, w http.ResponseWriter) { shopper{c}.product(w) }, valid: wire.IsSaleID},
+		"GET /images/{id}":               {handle: func(c *call, w http.ResponseWriter) { shopper{c}.picture(w) }, valid: isPicture},
+		"GET /api/time":                  {handle: (*call).time},
+		"GET /api/sales":                 {handle: (*call).sales},
+		"GET /api/sales/{id}":            {handle: (*call).view, sale: true, valid: wire.IsSaleID},
+		"GET /api/sales/{id}/ticket":     {handle: (*call).status, sale: true, valid: wire.IsSaleID, user: true, early: (*call).closedToStatus},
+		"POST /api/sales/{id}/ticket":    {handle: (*call).join, sale: true, valid: wire.IsSaleID, user: true, early: (*call).closedToJoin},
+		"GET /api/sales/{id}/work":       {handle: (*call).work, sale: true, valid: wire.IsSaleID, user: true},
+		"POST /api/sales/{id}/orders":    {handle: (*call).buy, sale: true, valid: wire.IsSaleID, user: true, early: (*call).notStarted, late: (*call).closedToBuy},
+		"GET /api/orders":                {handle: (*call).orders, own: true, user: true},
+		"GET /api/orders/{id}":           {handle: (*call).order, receipt: true, valid: isReceipt, user: true},
+		"POST /api/orders/{id}/cancel":   {handle: (*call).cancel, receipt: true, valid: isReceipt, user: true},
+		"PUT /api/orders/{id}/contact":   {handle: (*call).contact, receipt: true, valid: isReceipt, user: true},
 	}
+	if mock {
+		all["POST /api/orders/{id}/pay"] = route{handle: (*call).pay, receipt: true, valid: isReceipt, user: true}
+		return all
+	}
+	all["POST /api/orders/{id}/pay"] = route{handle: (*call).checkout, receipt: true, valid: isReceipt, user: true}
+	all["POST /api/payments/notify/{id}"] = route{handle: notify, valid: isReceipt, direct: true}
+	return all
 }
 
 // newMux returns a mux of the handlers of routes. A request that no pattern of routes matches is
 // 405 for another method of a path, 404 below /api/, and a page elsewhere.
-func newMux(handler func(route) http.Handler) *http.ServeMux {
+func newMux(mock bool, handler func(route) http.Handler) *http.ServeMux {
 	mux := http.NewServeMux()
 	methods := map[string][]string{} // by path
 	valid := map[string]func(string) bool{}
-	for pattern, rt := range routes() {
+	for pattern, rt := range routes(mock) {
 		mux.Handle(pattern, handler(rt))
 		method, path, _ := strings.Cut(pattern, " ")
 		methods[path], valid[path] = append(methods[path], method), rt.valid

@@ -16,7 +16,7 @@ func FuzzRoutes(f *testing.F) {
 		f.Add(s)
 	}
 	var routed route
-	mux := newMux(func(rt route) http.Handler {
+	mux := newMux(false, func(rt route) http.Handler {
 		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { routed = rt })
 	})
 	f.Fuzz(func(t *testing.T, path string) {

@@ -72,23 +72,33 @@ func (c *call) status(w http.ResponseWriter) {
 	c.respond(w, http.StatusOK, c.config.Service.Status, ticket)
 }
 
-// join gives the user a ticket.
+// join gives the user a ticket. With buy it reserves a unit as soon as one is free.
 func (c *call) join(w http.ResponseWriter) {
 	ticket, f := wire.SingleHeader(c.r.Header, "Flashsale-Place")
-	work := ""
+	work, key, solved, buy := "", "", "", false
 	if f == nil && len(c.body) > 0 {
-		f = wire.Decode(c.body, []wire.Member{{Name: "place", Text: &ticket}, {Name: "work", Text: &work}})
+		f = wire.Decode(c.body, []wire.Member{{Name: "place", Text: &ticket}, {Name: "work", Text: &work}, {Name: "buy", Bool: &buy}, {Name: "captcha", Text: &solved}})
 	}
 	if f == nil {
 		f = wire.SignedText("place", ticket)
+	}
+	if f == nil {
+		key, f = wire.IdempotencyKey(c.r.Header)
 	}
 	if f != nil {
 		f.Refuse(w)
 		return
 	}
-	if c.hasWorked(w, ticket, work) {
-		c.respond(w, http.StatusCreated, c.config.Service.Join, ticket)
+	if !(visitor{c}).mayBuy(w, true) || !c.hasWorked(w, ticket, work, solved) {
+		return
 	}
+	join := c.config.Service.Join
+	if buy {
+		join = func(ctx context.Context, user, id, ticket string) (sale.QueueStatus, error) {
+			return c.config.Service.Click(ctx, user, id, ticket, key)
+		}
+	}
+	c.respond(w, http.StatusCreated, join, ticket)
 }
 
 // respond answers with the status that f returns, and with created if f made the ticket.
@@ -103,6 +113,9 @@ func (c *call) respond(w http.ResponseWriter, created int, f func(ctx context.Co
 		status := http.StatusOK
 		if t.New {
 			status = created
+		}
+		if t.Bought {
+			c.config.Service.RecordNetwork(c.user, c.id, c.config.Layers.Network(c.r))
 		}
 		c.write(w, status, func(b []byte) []byte { return appendStatus(b, &t) })
 	}
@@ -128,6 +141,9 @@ func (c *call) buy(w http.ResponseWriter) {
 	}
 	if f != nil {
 		f.Refuse(w)
+		return
+	}
+	if !(visitor{c}).mayBuy(w, false) {
 		return
 	}
 	bought, err := c.config.Service.Buy(c.r.Context(), c.user, c.id, token, key)

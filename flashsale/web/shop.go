@@ -8,6 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/captcha"
+	"github.com/floodweir/weir/flashsale/catalogue"
+	"github.com/floodweir/weir/flashsale/identity"
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
@@ -20,8 +23,35 @@ type ShopConfig struct {
 	Keys    *pass.Keys
 	Layers  *layers.Layers
 
+	// Cashier takes payments. It is required without Mock.
+	Cashier Cashier
+
+	// Mock replaces the Cashier by a mock provider, which accepts every payment: any buyer can
+	// mark the own order as paid. It is for demonstrations and tests.
+	Mock bool
+
+	// Buyers returns the buyer when a session opens. If it and OIDC are nil, every buyer is a
+	// guest without the limits of guests.
+	Buyers identity.Buyers
+
+	// OIDC is the login below /login; 404 if nil.
+	OIDC *identity.OIDC
+
+	// SignIn is the address where a buyer signs in, for the pages; /login with OIDC if empty.
+	SignIn string
+
+	// MemberFor is the lifetime of a session of a buyer with an identity; 12 hours if zero.
+	MemberFor time.Duration
+
+	// Products returns what sales show of their products; 404 if nil.
+	Products catalogue.Store
+
 	// Pages serves every path outside /api/; 404 if nil.
 	Pages http.Handler
+
+	// Challenge verifies the captcha of a new ticket; nil for none. If it fails, a ticket
+	// requires work instead.
+	Challenge captcha.Challenge
 
 	// SessionFor is the lifetime of a guest's session; 30 days if zero.
 	SessionFor time.Duration
@@ -38,20 +68,32 @@ type ShopConfig struct {
 type Shop struct {
 	config   ShopConfig
 	mux      *http.ServeMux
-	provider *provider
+	provider *provider     // nil without Mock
+	notices  chan struct{} // notifications in progress
 	bodies   wire.Bodies
+	shelf    *shelf
 	buffers  sync.Pool    // of *[]byte
 	lost     http.Handler // of a path that cannot exist
 }
 
-// NewShop returns a Shop. Close stops its mock payment provider.
+// NewShop returns a Shop.
 func NewShop(c ShopConfig) (*Shop, error) {
 	if c.Service == nil || c.Keys == nil || c.Layers == nil {
 		return nil, errors.New("web: shop: want Service, Keys and Layers")
 	}
+	if c.Mock == (c.Cashier != nil) {
+		return nil, errors.New("web: shop: want either Cashier or Mock")
+	}
 	c.SessionFor = cmp.Or(c.SessionFor, 30*24*time.Hour)
 	if c.SessionFor < time.Minute {
 		return nil, errors.New("web: shop: SessionFor: got " + c.SessionFor.String() + ", want at least 1m")
+	}
+	c.MemberFor = cmp.Or(c.MemberFor, 12*time.Hour)
+	if c.MemberFor < time.Minute {
+		return nil, errors.New("web: shop: MemberFor: got " + c.MemberFor.String() + ", want at least 1m")
+	}
+	if c.OIDC != nil {
+		c.SignIn = cmp.Or(c.SignIn, loginPath)
 	}
 	if c.Clock == nil {
 		c.Clock = time.Now
@@ -60,10 +102,13 @@ func NewShop(c ShopConfig) (*Shop, error) {
 	if c.Pages == nil {
 		c.Pages = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { wire.RefuseReason(w, layers.NotFound) })
 	}
-	s := &Shop{config: c, provider: newProvider(c.Service, c.Log)}
+	s := &Shop{config: c, shelf: newShelf(c.Products), notices: make(chan struct{}, maxNotices)}
+	if c.Mock {
+		s.provider = newProvider(c.Service, c.Log)
+	}
 	s.buffers.New = func() any { return new(make([]byte, 0, 2048)) }
 	handler := func(rt route) http.Handler { rt.shop = s; return &rt }
-	s.mux = newMux(handler)
+	s.mux = newMux(c.Mock, handler)
 	s.lost = handler(route{handle: (*call).notFound})
 	return s, nil
 }
@@ -71,13 +116,17 @@ func NewShop(c ShopConfig) (*Shop, error) {
 // Close drops the pending callbacks of the mock payment provider and waits for those in
 // progress.
 func (s *Shop) Close() error {
-	s.provider.close()
+	if s.provider != nil {
+		s.provider.close()
+	}
 	return nil
 }
 
 // ServeHTTP implements http.Handler.
 func (s *Shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	delete(r.Header, layers.UserHeader)
+	delete(r.Header, layers.ProofHeader)
+	delete(r.Header, layers.ReceiptHeader)
 	wire.SetSecurityHeaders(w.Header())
 	if !wire.IsCanonicalPath(r.URL) {
 		s.lost.ServeHTTP(w, r)
@@ -92,12 +141,14 @@ type call struct {
 	config *ShopConfig
 	route  *route
 	r      *http.Request
-	id     string // the {id} of the pattern
-	user   string // of the verified session; empty without one
+	id     string         // the {id} of the pattern
+	user   string         // of the verified session; empty without one
+	proof  identity.Proof // of the user's identity
 	until  time.Time
 	now    time.Time
 	body   []byte
 	fault  *wire.RequestError // of the body
+	forged bool               // the proof is not valid, and a proxy in front trusts it
 }
 
 // ServeHTTP implements http.Handler: L0, the session, the body, the layers and then the route's
@@ -107,6 +158,10 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := call{shop: s, config: &s.config, route: rt, r: r, id: r.PathValue("id"), now: s.config.Clock()}
 	if rt.valid != nil && !rt.valid(c.id) {
 		s.lost.ServeHTTP(w, r)
+		return
+	}
+	if rt.direct {
+		rt.handle(&c, w)
 		return
 	}
 	if rt.early != nil {
@@ -130,7 +185,9 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	s.config.Layers.Serve(w, r, c.handle)
+	p := prover{&c}
+	p.prove(w)
+	s.config.Layers.ServeOrChallenge(w, r, p.challenge, c.handle)
 }
 
 // isRead reports whether a method changes nothing.
@@ -142,7 +199,7 @@ func (c *call) identify() {
 	if !ok {
 		return
 	}
-	c.user, c.until = session.User, session.Expires
+	c.user, c.until, c.proof = session.User, session.Expires, identity.Proof(session.Proof)
 	c.r.Header[layers.UserHeader] = []string{c.user}
 }
 
@@ -150,6 +207,7 @@ func (c *call) identify() {
 func (c *call) handle(w http.ResponseWriter, r *http.Request) {
 	c.r = r
 	switch {
+	case prover{c}.refuseForged(w):
 	case c.fault != nil:
 		c.fault.Refuse(w)
 	case c.route.user && c.user == "":

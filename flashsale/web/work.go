@@ -1,9 +1,11 @@
 package web
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 
+	"github.com/floodweir/weir/flashsale/captcha"
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
@@ -24,16 +26,30 @@ func (c *call) work(w http.ResponseWriter) {
 	})
 }
 
-// hasWorked reports whether the user has done the work that a ticket requires, and refuses if
-// not. A user with a ticket of this sale, of any epoch, has done it.
-func (c *call) hasWorked(w http.ResponseWriter, ticket, nonce string) bool {
+// hasWorked reports whether the user has solved the captcha and done the work that a ticket
+// requires, and refuses if not. A user with a ticket of this sale, of any epoch, has done it.
+func (c *call) hasWorked(w http.ResponseWriter, ticket, nonce, solved string) bool {
 	v, err := c.config.Service.View(c.r.Context(), c.id)
 	if err != nil {
 		c.fail(w, err)
 		return false
 	}
 	bits := v.Sale.Work
-	if bits == 0 || c.hasTicket(ticket) {
+	if c.hasTicket(ticket) {
+		return true
+	}
+	if c.config.Challenge != nil {
+		err := c.config.Challenge.Verify(c.r.Context(), c.id, c.user, solved, c.config.Layers.Address(c.r))
+		if errors.Is(err, captcha.ErrRejected) {
+			layers.Refusal{Layer: sale.L3, Reason: sale.CaptchaRequired, Field: "captcha"}.Write(w)
+			return false
+		}
+		if err != nil { // the provider did not decide
+			c.config.Log.Warn("captcha not verified, requiring work", "sale", c.id, "error", err)
+			bits = max(bits, proofWork)
+		}
+	}
+	if bits == 0 {
 		return true
 	}
 	detail := ""

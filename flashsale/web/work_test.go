@@ -1,12 +1,16 @@
 package web_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/captcha"
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
@@ -150,5 +154,49 @@ func TestNoWork(t *testing.T) {
 	}
 	if w := s.ask("GET", "/api/sales/a1/work", "u", ""); !strings.Contains(w.Body.String(), `"bits":0}`) {
 		t.Errorf("the work: %s", w.Body)
+	}
+}
+
+// solved is a captcha.Challenge that returns a fixed error for each token.
+type solved map[string]error
+
+func (a solved) Verify(_ context.Context, id, user, token string, addr netip.Addr) error {
+	if id != "a1" || user == "" || !addr.IsValid() {
+		return errors.New("the shop passed other arguments")
+	}
+	if err, known := a[token]; known {
+		return err
+	}
+	return fmt.Errorf("unknown: %w", captcha.ErrRejected)
+}
+
+// TestCaptcha checks that a ticket requires a solved captcha, and work while the provider of
+// captchas is unavailable.
+func TestCaptcha(t *testing.T) {
+	s, made := costly(t, 0)
+	s.Shop = s.with(t, solved{"good": nil, "down": errors.New("no provider")})
+	post := func(user, body string) string {
+		return webtest.Summary(s.ask("POST", "/api/sales/a1/ticket", user, body))
+	}
+	for _, c := range []struct{ body, want string }{
+		{"", "403 L3 captcha_due"}, {`{"captcha":"bad"}`, "403 L3 captcha_due"}, {`{"captcha":"down"}`, "403 L3 work_due"},
+	} {
+		if got := post("u", c.body); got != c.want || *made != 0 {
+			t.Errorf("%s: %q, %d tickets, want %q", c.body, got, *made, c.want)
+		}
+	}
+	if got := post("u", `{"captcha":"good"}`); got != "201" {
+		t.Errorf("with a solved captcha: %q, want 201", got)
+	}
+	nonce, err := pass.Solve(t.Context(), s.keys.Work("a1", "u"), 18)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := post("u", fmt.Sprintf(`{"captcha":"down","work":%q}`, nonce)); got != "201" {
+		t.Errorf("with work while the provider is unavailable: %q, want 201", got)
+	}
+	place := s.keys.Ticket(pass.Ticket{Sale: "a1", Epoch: 1, User: "u", Ticket: "0123456789abcdef", Rank: 7})
+	if got := post("u", fmt.Sprintf(`{"place":%q}`, place)); got != "201" {
+		t.Errorf("with a ticket: %q, want 201", got)
 	}
 }

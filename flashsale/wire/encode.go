@@ -26,6 +26,11 @@ func AppendInt(b []byte, name string, n int64) []byte {
 	return strconv.AppendInt(AppendName(b, name), n, 10)
 }
 
+// AppendBool appends a member that is true or false.
+func AppendBool(b []byte, name string, v bool) []byte {
+	return strconv.AppendBool(AppendName(b, name), v)
+}
+
 // AppendMillis appends a duration member in whole milliseconds, rounded up.
 func AppendMillis(b []byte, name string, d time.Duration) []byte {
 	return AppendInt(b, name, int64((d+time.Millisecond-1)/time.Millisecond))
@@ -61,9 +66,17 @@ func AppendView(b []byte, v *sale.View) (to []byte, steady int) {
 	b = AppendInt(b, "per_user", int64(s.PerUser))
 	b = AppendMillis(b, "pay_within_ms", s.PayWithin)
 	b = AppendInt(b, "work", int64(s.Work))
+	b = AppendInt(b, "members_only", number(s.MembersOnly))
 	b = AppendInt(b, "waiting", v.Waiting)
 	steady = len(b)
 	b = AppendMillis(b, "poll_after_ms", v.Poll)
 	b = AppendTime(b, "now", v.Now)
 	return append(b, '}'), steady
+}
+
+func number(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
 }

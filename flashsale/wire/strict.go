@@ -21,8 +21,9 @@ func (f *RequestError) Error() string { return f.Detail }
 // Member is one member that a body may have.
 type Member struct {
 	Name string
-	Text *string // set for a string; otherwise the member is a whole number
-	Num  *int64
+	Text *string // set for a string
+	Bool *bool   // set for true or false
+	Num  *int64  // set for a whole number
 
 	Present bool // set by Decode
 }
@@ -152,6 +153,12 @@ func (s *scanner) member(name string, members []Member) *RequestError {
 		return nil
 	}
 	word := s.word()
+	if m.Bool != nil {
+		if *m.Bool = string(word) == "true"; !*m.Bool && string(word) != "false" {
+			return wrong(string(word), "want true or false")
+		}
+		return nil
+	}
 	n, err := strconv.ParseInt(string(word), 10, 64)
 	if err != nil || !isWhole(word) {
 		return wrong(string(word), "want a whole number")

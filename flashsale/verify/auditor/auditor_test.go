@@ -107,6 +107,10 @@ func TestDetects(t *testing.T) {
 		{"expired too early", sql(`UPDATE orders SET changed = {3000} WHERE reservation = 'r2'`), auditor.PayOrTimeout, "it expired at"},
 		{"another price", sql(`UPDATE orders SET price = 1 WHERE reservation = 'r2'`), auditor.PayOrTimeout, "has price 1"},
 		{"a late payment that bought", sql(`UPDATE payments SET state = 'accepted' WHERE id = 'p2'`), auditor.PayOrTimeout, "is expired and has 1 accepted payments"},
+		{"a payment of another amount than its provider's", sql(`UPDATE payment_events SET amount = 499`), auditor.PayOrTimeout, "its provider reported 499"},
+		{"a payment that no provider reported", sql(`DELETE FROM payment_events`), auditor.PayOrTimeout, "its provider reported -1"},
+		{"a payment of another order", sql(`UPDATE checkouts SET reservation = 'r1'`), auditor.PayOrTimeout, "its provider reported 500 for r1"},
+		{"a refund that is forgotten", sql(`DELETE FROM refunds`), auditor.PayOrTimeout, `is refund_due, its refund is ""`},
 		{"a payment that is not recorded", sql(`DELETE FROM payments WHERE id = 'p2'`), auditor.PayOrTimeout, "payment p2 of r2"},
 
 		{"an order before the start", sql(`UPDATE orders SET at = {-1} WHERE reservation = 'r1'`), auditor.InTime, ", want between"},

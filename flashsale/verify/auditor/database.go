@@ -133,6 +133,20 @@ func (d *database) payments(ctx context.Context, tx *sql.Tx) ([]paymentRow, erro
 		})
 }
 
+// A checkoutRow is a payment at a provider, with what was reported and the state of its refund.
+type checkoutRow struct {
+	payment, reservation, state, refund string
+	paid, waits                         int64
+}
+
+func (d *database) checkouts(ctx context.Context, tx *sql.Tx) ([]checkoutRow, error) {
+	return rows(ctx, tx, `SELECT c.id, c.reservation, c.state, coalesce(f.state, ''), coalesce(e.amount, -1), coalesce(e.waits, 0) FROM checkouts c
+		LEFT JOIN payment_events e ON e.payment = c.id AND e.kind = 'paid' LEFT JOIN refunds f ON f.payment = c.id ORDER BY c.id`,
+		func(r *checkoutRow) ([]any, func() bool) {
+			return []any{&r.payment, &r.reservation, &r.state, &r.refund, &r.paid, &r.waits}, nil
+		})
+}
+
 // deadLetters returns the reservations of the dead letters, in JSON.
 func (d *database) deadLetters(ctx context.Context, tx *sql.Tx) ([]string, error) {
 	return rows(ctx, tx, `SELECT reservation FROM buried`, func(r *string) ([]any, func() bool) { return []any{r}, nil })

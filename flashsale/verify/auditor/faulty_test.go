@@ -25,7 +25,6 @@ type faultyInventory struct {
 	sale.Inventory
 	open       func(sale.Inventory, context.Context, sale.InitialState) error
 	join       func(sale.Inventory, context.Context, sale.JoinRequest) (sale.TicketStatus, error)
-	admit      func(sale.Inventory, context.Context, string, int64, string, int, time.Time) (int, error)
 	reserve    func(sale.Inventory, context.Context, sale.ReserveRequest) (sale.ReserveResult, error)
 	count      func(sale.Inventory, context.Context, string, int64) (sale.Counts, error)
 	next       func(sale.Inventory, context.Context, string, int64, string, int, time.Duration) ([]sale.Entry, error)
@@ -44,13 +43,6 @@ func (m faultyInventory) Join(ctx context.Context, j sale.JoinRequest) (sale.Tic
 		return m.join(m.Inventory, ctx, j)
 	}
 	return m.Inventory.Join(ctx, j)
-}
-
-func (m faultyInventory) Admit(ctx context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
-	if m.admit != nil {
-		return m.admit(m.Inventory, ctx, id, epoch, batch, n, until)
-	}
-	return m.Inventory.Admit(ctx, id, epoch, batch, n, until)
 }
 
 func (m faultyInventory) Reserve(ctx context.Context, a sale.ReserveRequest) (sale.ReserveResult, error) {
@@ -124,17 +116,17 @@ func leaking(lose func(sale.ReserveResult) bool, early func(sale.TicketStatus) b
 
 type faultyLedger struct {
 	sale.Ledger
-	place      func(context.Context, []sale.Reservation, time.Time) ([]sale.OrderResult, error)
+	place      func(context.Context, int64, []sale.Reservation, time.Time) ([]sale.OrderResult, error)
 	pay        func(context.Context, sale.Payment, time.Time) (sale.PayResult, error)
 	expire     func(context.Context, time.Time, int) ([]sale.Order, error)
 	unreturned func(context.Context, int) ([]sale.Order, error)
 }
 
-func (m faultyLedger) CreateOrders(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
+func (m faultyLedger) CreateOrders(ctx context.Context, epoch int64, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
 	if m.place != nil {
-		return m.place(ctx, rs, now)
+		return m.place(ctx, epoch, rs, now)
 	}
-	return m.Ledger.CreateOrders(ctx, rs, now)
+	return m.Ledger.CreateOrders(ctx, epoch, rs, now)
 }
 
 func (m faultyLedger) Pay(ctx context.Context, p sale.Payment, now time.Time) (sale.PayResult, error) {
@@ -158,13 +150,13 @@ func (m faultyLedger) Unreturned(ctx context.Context, n int) ([]sale.Order, erro
 	return m.Ledger.Unreturned(ctx, n)
 }
 
-// afterPlacing calls after for each new order.
+// afterPlacing calls after for each new order, and for each reservation without a unit.
 func afterPlacing(after func(execSQL, sale.Reservation, *sale.OrderResult)) func(sale.Ledger, execSQL) sale.Ledger {
 	return func(l sale.Ledger, db execSQL) sale.Ledger {
-		return faultyLedger{Ledger: l, place: func(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
-			done, err := l.CreateOrders(ctx, rs, now)
+		return faultyLedger{Ledger: l, place: func(ctx context.Context, epoch int64, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
+			done, err := l.CreateOrders(ctx, epoch, rs, now)
 			for i := range done {
-				if done[i].New {
+				if done[i].New || done[i].State == sale.Reserved && !done[i].Fenced {
 					after(db, rs[i], &done[i])
 				}
 			}
@@ -173,13 +165,16 @@ func afterPlacing(after func(execSQL, sale.Reservation, *sale.OrderResult)) func
 	}
 }
 
-// placeRejected makes an order of a rejected reservation, as "sold = sold + 1" without a guard
-// does.
+// placeRejected makes an order of a reservation that is rejected or has no unit, as
+// "sold = sold + 1" without a guard does.
 func placeRejected(db execSQL, r sale.Reservation, p *sale.OrderResult) {
-	if p.State != sale.Rejected {
+	if p.State != sale.Rejected && p.State != sale.Reserved {
 		return
 	}
 	db(`DROP INDEX IF EXISTS orders_slot`)
+	db(`INSERT OR IGNORE INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed)
+		SELECT ?, id, ?, ?, ?, ?, ?, ?, ?, 'rejected', price, ?, ? FROM sales WHERE id = ?`, r.ID, r.Epoch, r.User, r.Slot, r.Ticket, r.Key,
+		r.At.UnixMilli(), r.PayBy.UnixMilli(), r.At.UnixMilli(), r.At.UnixMilli(), r.Sale)
 	db(`UPDATE orders SET state = 'pending_pay', note = '' WHERE reservation = ?`, r.ID)
 	db(`UPDATE sales SET sold = sold + 1 WHERE id = ?`, r.Sale)
 	db(`INSERT INTO movements (sale, kind, units, reservation, at) VALUES (?, 'sold', -1, ?, ?)`, r.Sale, r.ID, r.At.UnixMilli())
@@ -294,21 +289,35 @@ func failForAll(g sale.Inventory) sale.Inventory {
 	}}
 }
 
-// lastFirst gives later tickets better ranks.
+// lastFirst gives later tickets better ranks. A join pauses the inventory until the shop resumes
+// it, so that all users wait at first and ranks matter.
 func lastFirst(g sale.Inventory) sale.Inventory {
-	var next atomic.Int64
-	next.Store(1 << 52)
+	var mu sync.Mutex
+	next := int64(1 << 52)
 	return faultyInventory{Inventory: g, join: func(g sale.Inventory, ctx context.Context, j sale.JoinRequest) (sale.TicketStatus, error) {
-		j.Rank = next.Add(-1)
+		mu.Lock()
+		defer mu.Unlock()
+		next--
+		j.Rank = next
+		if err := g.SetPaused(ctx, j.Sale, j.Epoch, true); err != nil {
+			return sale.TicketStatus{}, err
+		}
 		return g.Join(ctx, j)
 	}}
 }
 
-// admitAll admits the whole queue, whatever the requested number.
+// admitAll admits ten million users per unit, and is slow to reserve, so that many are admitted
+// before the first unit is reserved.
 func admitAll(g sale.Inventory) sale.Inventory {
-	return faultyInventory{Inventory: g, admit: func(g sale.Inventory, ctx context.Context, id string, epoch int64, batch string, _ int, until time.Time) (int, error) {
-		return g.Admit(ctx, id, epoch, batch, 1000, until)
-	}}
+	return faultyInventory{Inventory: g,
+		open: func(g sale.Inventory, ctx context.Context, o sale.InitialState) error {
+			o.Sale.Headroom = 10_000_000
+			return g.Open(ctx, o)
+		},
+		reserve: func(g sale.Inventory, ctx context.Context, a sale.ReserveRequest) (sale.ReserveResult, error) {
+			wait(ctx, 300*time.Millisecond)
+			return g.Reserve(ctx, a)
+		}}
 }
 
 // tokenForAll issues a token with each ticket, whatever the stock.

@@ -25,6 +25,9 @@ CREATE TABLE orders (reservation text, sale text, epoch bigint, usr text, slot i
 	pay_by bigint, state text, price bigint, placed bigint, changed bigint, payment text, returned int, note text);
 CREATE TABLE movements (id INTEGER PRIMARY KEY, sale text, kind text, units bigint, reservation text, key text, at bigint);
 CREATE TABLE payments (id text, reservation text, amount bigint, state text, at bigint);
+CREATE TABLE checkouts (id text, reservation text, state text);
+CREATE TABLE payment_events (payment text, kind text, amount bigint, waits int);
+CREATE TABLE refunds (payment text, state text);
 CREATE TABLE buried (sale text, epoch bigint, entry text, deliveries bigint, reservation text, damaged text, reason text, at bigint);
 `
 
@@ -60,6 +63,9 @@ func newFixture(t *testing.T) *fixture {
 	w.buyer(3, 3000, "paid", "s1")
 	w.exec(`INSERT INTO movements (sale, kind, units, reservation, at) VALUES ('s1', 'returned', 1, 'r2', {62001})`)
 	w.exec(`INSERT INTO payments VALUES ('p2', 'r2', 500, 'refund_due', {70000})`)
+	w.exec(`INSERT INTO checkouts VALUES ('p2', 'r2', 'paid')`)
+	w.exec(`INSERT INTO payment_events VALUES ('p2', 'paid', 500, 0)`)
+	w.exec(`INSERT INTO refunds VALUES ('p2', 'done')`)
 	w.observe(calllog.Call{Sent: w.at(70000), At: w.at(70010), User: "u2", Sale: "s1", Action: calllog.Pay, Status: 409,
 		Reason: "refund_due", Receipt: "r2", Payment: "p2"})
 	w.buyer(4, 80000, "paid", "s1")

@@ -11,17 +11,19 @@ import (
 
 // A waiter is a user's way through the queue, as far as it was observed.
 type waiter struct {
+	soldOut        bool
 	user           string
 	sent, answered time.Time // of the call that returned the first ticket
 	until          time.Time // of the first token; equal for all users of one admission batch
 	rank           int64
-	lastWait       time.Time // when the last call that returned "waiting" was sent
+	lastWait       time.Time // when the last call that returned "waiting", or the first "sold out" after it, was sent
 }
 
 func (c *checker) waiters(sale string) []waiter {
 	ways := map[string]*waiter{}
 	for _, o := range c.seen {
-		if o.Sale != sale || o.User == "" || o.Misuse != calllog.Valid || !ok(o.Status) || o.Action != calllog.Join && o.Action != calllog.Poll {
+		soldOut := o.Reason == "sold_out" && ways[o.User] != nil && !ways[o.User].soldOut
+		if o.Sale != sale || o.User == "" || o.Misuse != calllog.Valid || !ok(o.Status) && !soldOut || o.Action != calllog.Join && o.Action != calllog.Poll {
 			continue
 		}
 		w := ways[o.User]
@@ -40,8 +42,8 @@ func (c *checker) waiters(sale string) []waiter {
 		if w.until.IsZero() && o.Token != "" {
 			w.until = o.Until
 		}
-		if o.State == "waiting" {
-			w.lastWait = o.Sent
+		if o.State == "waiting" || soldOut && !w.lastWait.IsZero() {
+			w.lastWait, w.soldOut = o.Sent, soldOut
 		}
 		if w.rank == 0 {
 			w.rank = o.Rank

@@ -13,6 +13,7 @@ type ledgerRows struct {
 	byID        map[string]*orderRow
 	movements   map[string][]movementRow // by sale
 	payments    map[string][]paymentRow  // by reservation
+	checkouts   map[string]checkoutRow   // by payment
 	deadLetters map[string]bool          // by reservation
 }
 
@@ -28,7 +29,7 @@ func (l *ledgerRows) sale(id string) *saleRow {
 // inspect reads every row and checks it.
 func (a *Auditor) inspect(ctx context.Context) (*ledgerRows, error) {
 	l := &ledgerRows{orders: map[string][]orderRow{}, byID: map[string]*orderRow{}, movements: map[string][]movementRow{},
-		payments: map[string][]paymentRow{}, deadLetters: map[string]bool{}}
+		payments: map[string][]paymentRow{}, checkouts: map[string]checkoutRow{}, deadLetters: map[string]bool{}}
 	var orders []orderRow
 	err := a.db.snapshot(ctx, func(tx *sql.Tx) (err error) {
 		if l.sales, err = a.db.sales(ctx, tx, a.config.Sales); err != nil {
@@ -50,6 +51,13 @@ func (a *Auditor) inspect(ctx context.Context) (*ledgerRows, error) {
 		}
 		for _, p := range paid {
 			l.payments[p.reservation] = append(l.payments[p.reservation], p)
+		}
+		opened, err := a.db.checkouts(ctx, tx)
+		if err != nil {
+			return err
+		}
+		for _, c := range opened {
+			l.checkouts[c.payment] = c
 		}
 		letters, err := a.db.deadLetters(ctx, tx)
 		for _, text := range letters {
@@ -93,7 +101,7 @@ func (a *Auditor) inspectOrders(s *saleRow, l *ledgerRows) {
 		}
 		b.check(OneOrder, o.epoch >= 1 && o.epoch <= s.epoch, "sale %s: order %s has epoch %d, the sale is at epoch %d", s.id, o.id, o.epoch, s.epoch)
 		a.finalState(o)
-		a.inspectPayments(s, o, l.payments[o.id])
+		a.inspectPayments(s, o, l.payments[o.id], l.checkouts)
 		if o.state != "lost" { // a lost reservation was only claimed by a receipt
 			b.check(InTime, o.at >= s.starts && o.at < s.ends, "sale %s: reservation %s was granted at %s, want between %s and %s",
 				s.id, o.id, at(o.at), at(s.starts), at(s.ends))
@@ -146,16 +154,22 @@ func (a *Auditor) finalState(o *orderRow) {
 	}
 }
 
-func (a *Auditor) inspectPayments(s *saleRow, o *orderRow, payments []paymentRow) {
+func (a *Auditor) inspectPayments(s *saleRow, o *orderRow, payments []paymentRow, checkouts map[string]checkoutRow) {
 	b := a.records
 	var accepted int
 	for _, p := range payments {
+		c, atProvider := checkouts[p.id]
+		if atProvider {
+			b.check(PayOrTimeout, c.reservation == p.reservation && c.paid == p.amount && c.state == "paid" && c.waits == 0,
+				"sale %s: payment %s of %d for %s is recorded, its provider reported %d for %s (%s)", s.id, p.id, p.amount, p.reservation, c.paid, c.reservation, c.state)
+			b.check(PayOrTimeout, (c.refund != "") == (p.state == "refund_due"), "sale %s: payment %s is %s, its refund is %q", s.id, p.id, p.state, c.refund)
+		}
 		if p.state != "accepted" {
 			continue
 		}
 		accepted++
 		b.check(PayOrTimeout, p.amount == o.price, "sale %s: order %s with price %d was paid with %d", s.id, o.id, o.price, p.amount)
-		b.check(PayOrTimeout, p.at <= o.payBy, "sale %s: order %s has payment deadline %s, payment %s was accepted at %s", s.id, o.id, at(o.payBy), p.id, at(p.at))
+		b.check(PayOrTimeout, p.at <= o.payBy || atProvider, "sale %s: order %s has payment deadline %s, payment %s was accepted at %s", s.id, o.id, at(o.payBy), p.id, at(p.at))
 		b.check(PayOrTimeout, o.payment == p.id, "sale %s: order %s has payment %q, accepted was %s", s.id, o.id, o.payment, p.id)
 	}
 	want := 0

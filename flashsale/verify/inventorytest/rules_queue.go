@@ -25,7 +25,7 @@ func (d *tester) wantQueue(users ...string) {
 }
 
 func fifo(d *tester) {
-	d.open()
+	d.open(stock(2), headroom(1), paused)
 	for _, user := range []string{"ann", "bob", "cat", "dan"} {
 		d.wantStatus(d.join(d.joinRequest(user)), sale.Waiting, sale.OK)
 	}
@@ -33,25 +33,28 @@ func fifo(d *tester) {
 		d.Fatalf("rank = %d, want above MaxLot", rank)
 	}
 	d.wantQueue("ann", "bob", "cat", "dan")
-	if n := d.admit(2); n != 2 {
-		d.Fatalf("Admit(2) = %d", n)
+	d.pause(false)
+	for _, user := range []string{"dan", "cat", "bob", "ann"} {
+		d.poll(user)
 	}
 	d.wantQueue("cat", "dan")
 	d.join(d.joinRequest("eve"))
 	d.wantQueue("cat", "dan", "eve")
-	if n := d.admit(9); n != 3 {
-		d.Fatalf("Admit(9) of 3 = %d", n)
+	setStock(d, 5)
+	for _, user := range []string{"cat", "dan", "eve"} {
+		d.wantStatus(d.poll(user), sale.Admitted, sale.OK)
 	}
 	d.wantQueue()
 	// A later user has a higher rank, whether the clock stands still or moves.
 	d.join(d.joinRequest("fay"))
-	d.advance(time.Minute)
 	d.join(d.joinRequest("guy"))
-	d.wantQueue("fay", "guy")
+	d.advance(time.Second)
+	d.join(d.joinRequest("hal"))
+	d.wantQueue("fay", "guy", "hal")
 }
 
 func lots(d *tester) {
-	d.open(lobby(time.Minute), d.starts(2*time.Minute))
+	d.open(stock(0), lobby(time.Minute), d.starts(2*time.Minute))
 	lot := func(user string, lot int64) sale.TicketStatus {
 		j := d.joinRequest(user)
 		j.Lot = lot
@@ -74,10 +77,7 @@ func lots(d *tester) {
 	if r := d.status("guy").Rank; r != 9 {
 		d.Fatalf("lot 6 with 6, 7 and 8 used has rank %d, want 9", r)
 	}
-	if n := d.admit(1); n != 0 {
-		d.Fatalf("Admit before the start = %d", n)
-	}
-	d.advance(time.Minute)
+	keep(d, time.Minute, "bob", "dan", "eve", "ann", "fay", "guy", "cat")
 	lot("hal", 1)
 	d.join(d.joinRequest("ivy"))
 	d.wantQueue("bob", "dan", "eve", "ann", "fay", "guy", "cat", "hal", "ivy")
@@ -87,14 +87,14 @@ func lots(d *tester) {
 }
 
 func restoredRanks(d *tester) {
-	d.open()
+	d.open(stock(0))
 	ranks := make(map[string]int64)
 	for _, user := range []string{"ann", "bob", "cat"} {
 		ranks[user] = d.join(d.joinRequest(user)).Rank
 	}
 	d.closeAndDrain()
 	d.advance(time.Second)
-	d.open(epoch(2))
+	d.open(epoch(2), stock(0))
 	restore := func(user string) sale.TicketStatus {
 		j := d.joinRequest(user)
 		j.Rank = ranks[user]
@@ -124,22 +124,24 @@ func restoredRanks(d *tester) {
 }
 
 func rankOnce(d *tester) {
-	d.open(epoch(2))
+	d.open(epoch(2), func(s *sale.Sale) { s.TokenFor = 4 * time.Second })
 	j := d.joinRequest("ann")
 	j.Rank = d.clock.Now().Add(-time.Hour).UnixMicro()
-	d.join(j)
-	d.admit(1)
-	d.advance(time.Minute)
+	if st := d.join(j); st.Rank != j.Rank {
+		d.Fatalf("Join = %+v, want rank %d", st, j.Rank)
+	}
+	d.advance(4 * time.Second)
 	d.wantStatus(d.status("ann"), sale.TicketExpired, sale.OK)
-	d.join(d.joinRequest("bob"))
+	bob := d.join(d.joinRequest("bob"))
 	j.Ticket = d.id("ticket")
-	d.join(j)
-	d.wantQueue("bob", "ann")
+	if ann := d.join(j); ann.Rank <= bob.Rank {
+		d.Fatalf("the rank counts again: %d, want above %d", ann.Rank, bob.Rank)
+	}
 }
 
 func longQueue(d *tester) {
 	const n = 1500
-	d.open(lobby(time.Minute), d.starts(time.Minute))
+	d.open(stock(0), lobby(time.Minute), d.starts(time.Minute))
 	user := func(rank int) string { return fmt.Sprintf("user-%04d", rank) }
 	for i := range n {
 		rank := i * 7 % n // each rank once, not in order
@@ -149,75 +151,35 @@ func longQueue(d *tester) {
 	}
 	ahead := func(rank, want int) {
 		d.Helper()
-		got := d.status(user(rank)).Ahead
-		if off := got - int64(want); off*100 > int64(want) || -off*100 > int64(want) {
+		if got := d.status(user(rank)).Ahead; got != int64(want) {
 			d.Fatalf("%s has %d ahead, want %d", user(rank), got, want)
 		}
 	}
 	for rank := 0; rank < n; rank += 13 {
 		ahead(rank, rank)
 	}
-	d.advance(time.Minute)
-	if got := d.admit(700); got != 700 {
-		d.Fatalf("Admit(700) = %d", got)
+	for rank := range n {
+		d.poll(user(rank)) // so that the deadlines follow the final positions
 	}
+	d.advance(4 * time.Second)
+	for rank := 700; rank < n; rank++ {
+		d.poll(user(rank))
+	}
+	d.advance(13 * time.Second)
+	d.count() // removes the 700 who left
 	for rank := 700; rank < n; rank += 13 {
 		ahead(rank, rank-700)
 	}
-	d.wantStatus(d.status(user(699)), sale.Admitted, sale.OK)
-	if got := d.admit(1000); got != 800 {
-		d.Fatalf("Admit(1000) of 800 = %d", got)
-	}
-}
-
-func admit(d *tester) {
-	d.open(d.starts(time.Minute), lobby(time.Minute))
-	d.join(d.joinRequest("ann"))
-	d.join(d.joinRequest("bob"))
-	ask := func(n int, until time.Time) int {
-		d.Helper()
-		got, err := d.inventory.Admit(d.ctx, "sale", 1, "batch", n, until)
-		if err != nil {
-			d.Fatal(err)
-		}
-		return got
-	}
-	soon := d.clock.Now().Add(2 * time.Minute)
-	if ask(1, soon) != 0 {
-		d.Fatal("admitted before the start")
-	}
-	d.advance(time.Minute)
-	if ask(1, d.clock.Now()) != 0 || ask(1, d.clock.Now().Add(-time.Second)) != 0 {
-		d.Fatal("admitted until a time in the past")
-	}
-	if err := d.inventory.SetPaused(d.ctx, "sale", 1, true); err != nil {
-		d.Fatal(err)
-	}
-	if ask(1, soon) != 0 {
-		d.Fatal("admitted while paused")
-	}
-	if err := d.inventory.SetPaused(d.ctx, "sale", 1, false); err != nil {
-		d.Fatal(err)
-	}
-	if ask(1, soon.Add(999*time.Microsecond)) != 1 {
-		d.Fatal("not admitted")
-	}
-	st := d.status("ann")
-	d.wantStatus(st, sale.Admitted, sale.OK)
-	if st.Batch != "batch" || !st.Until.Equal(soon) || st.Ahead != 0 {
-		d.Fatalf("Status = %+v, want batch %q until %v", st, "batch", soon)
-	}
-	d.wantStatus(d.status("bob"), sale.Waiting, sale.OK)
-	d.advance(2 * time.Hour)
-	if ask(1, d.clock.Now().Add(time.Minute)) != 0 {
-		d.Fatal("admitted after the end")
+	ahead(699, 0)
+	if c := d.count(); c.Waiting != 800 || c.Left != 700 {
+		d.Fatalf("Counts = %+v, want 800 waiting and 700 left", c)
 	}
 }
 
 func admissionExpires(d *tester) {
 	d.open()
-	st := d.admitted("ann")
-	d.advance(30*time.Second - time.Millisecond)
+	st := d.join(d.joinRequest("ann"))
+	keep(d, 30*time.Second-time.Millisecond, "ann")
 	d.wantStatus(d.status("ann"), sale.Admitted, sale.OK)
 	d.wantCounts(sale.Counts{Stock: 5, Free: 5, Outstanding: 1})
 	d.advance(time.Millisecond)
@@ -228,15 +190,18 @@ func admissionExpires(d *tester) {
 	j := d.joinRequest("ann")
 	j.Ticket = st.Ticket
 	d.wantStatus(d.join(j), sale.TicketExpired, sale.OK)
+	d.pause(true)
 	d.join(d.joinRequest("bob"))
 	again := d.join(d.joinRequest("ann"))
 	d.wantStatus(again, sale.Waiting, sale.OK)
 	if again.Ticket == st.Ticket || again.Ahead != 1 {
 		d.Fatalf("Join again = %+v, want a new ticket behind bob's", again)
 	}
+	d.pause(false)
 	d.wantRefused(d.reserve("ann", st.Ticket, ""), sale.NotAdmitted)
 	d.wantRefused(d.reserve("ann", again.Ticket, ""), sale.NotAdmitted)
-	d.admit(2)
+	d.poll("bob")
+	d.poll("ann")
 	d.wantCounts(sale.Counts{Stock: 5, Free: 5, Outstanding: 2})
 	if o := d.reserve("ann", again.Ticket, ""); o.Reason != sale.OK {
 		d.Fatalf("Reserve = %+v", o)
@@ -283,7 +248,7 @@ func direct(d *tester) {
 }
 
 func queueFull(d *tester) {
-	d.open()
+	d.open(headroom(0))
 	ask := func(user string) sale.TicketStatus {
 		j := d.joinRequest(user)
 		j.Max = 2
@@ -297,20 +262,21 @@ func queueFull(d *tester) {
 	j := d.joinRequest("dan")
 	j.Max, j.Batch, j.Until = 2, "batch", d.clock.Now().Add(time.Minute)
 	d.wantStatus(d.join(j), sale.Admitted, sale.OK)
-	d.admit(1)
+	d.wantStatus(d.pollToBuy("ann"), sale.Spent, sale.OK)
 	d.wantStatus(ask("cat"), sale.Waiting, sale.OK)
 	d.wantQueue("bob", "cat")
 	d.wantStatus(d.join(d.joinRequest("eve")), sale.Waiting, sale.OK) // without a bound
 }
 
 func joinAgain(d *tester) {
-	d.open(userLimit(2))
+	d.open(userLimit(2), paused)
 	first := d.join(d.joinRequest("ann"))
 	if again := d.join(d.joinRequest("ann")); again.Ticket != first.Ticket || again.Rank != first.Rank {
 		d.Fatalf("Join again = %+v, want %+v", again, first)
 	}
 	d.wantQueue("ann")
-	d.admit(1)
+	d.pause(false)
+	d.wantStatus(d.join(d.joinRequest("ann")), sale.Admitted, sale.OK)
 	d.wantStatus(d.join(d.joinRequest("ann")), sale.Admitted, sale.OK)
 	r := d.reserve("ann", first.Ticket, "").Reservation
 	j := d.joinRequest("ann")
@@ -320,6 +286,7 @@ func joinAgain(d *tester) {
 	if InUTC(*st.Last) != InUTC(r) || len(st.Reserved) != 1 || InUTC(st.Reserved[0]) != InUTC(r) || st.Rank != first.Rank {
 		d.Fatalf("Join with a spent ticket = %+v, want %+v", st, r)
 	}
+	d.pause(true)
 	next := d.join(d.joinRequest("ann"))
 	d.wantStatus(next, sale.Waiting, sale.OK)
 	if next.Ticket == first.Ticket || len(next.Reserved) != 1 {

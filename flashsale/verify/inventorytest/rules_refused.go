@@ -30,7 +30,7 @@ func refusalsChangeNothing(d *tester) {
 	d.open(stock(1))
 	d.buy("ann")                        // spent
 	cat := d.admitted("cat")            // admitted
-	bob := d.join(d.joinRequest("bob")) // waiting
+	bob := d.join(d.joinRequest("bob")) // waiting, as no unit is free
 	same := func(what string, run func()) { d.Helper(); d.unchanged(what, run, users...) }
 	same("Status", func() { d.status("unknown"); d.count() })
 	same("Reserve without a free unit", func() { d.wantRefused(d.reserve("cat", cat.Ticket, "key"), sale.IsAllTaken) })
@@ -38,6 +38,7 @@ func refusalsChangeNothing(d *tester) {
 	same("Reserve without a ticket", func() { d.wantRefused(d.reserve("dan", d.id("ticket"), "key"), sale.NotAdmitted) })
 	same("Join above the limit", func() { d.join(d.joinRequest("ann")) })
 	same("Join again", func() { d.join(d.joinRequest("bob")); d.join(d.joinRequest("cat")) })
+	same("Poll of a spent ticket", func() { d.pollToBuy("ann"); d.poll("cat"); d.poll("unknown") })
 	same("Join of a full queue", func() {
 		j := d.joinRequest("dan")
 		j.Max = 1
@@ -54,9 +55,10 @@ func refusalsChangeNothing(d *tester) {
 		d.Fatalf("Reserve with the key of a refusal = %+v", o)
 	}
 	d.advance(2 * time.Hour)
+	d.count() // bob became absent
 	same("Join after the end", func() { d.wantStatus(d.join(d.joinRequest("dan")), sale.NoTicket, sale.HasEnded) })
 	same("Reserve after the end", func() { d.wantRefused(d.reserve("bob", bob.Ticket, ""), sale.HasEnded) })
-	same("Admit after the end", func() { d.admit(1) })
+	same("Poll after the end", func() { d.pollToBuy("bob") })
 }
 
 func badArguments(d *tester) {
@@ -72,6 +74,7 @@ func badArguments(d *tester) {
 		"a rank below 0": func(j *sale.JoinRequest) { j.Rank = -1 }, "a huge rank": func(j *sale.JoinRequest) { j.Rank = 1<<53 + 1 },
 		"a lot below 0": func(j *sale.JoinRequest) { j.Lot = -1 }, "a huge lot": func(j *sale.JoinRequest) { j.Lot = sale.MaxLot + 1 },
 		"a bound below 0": func(j *sale.JoinRequest) { j.Max = -1 }, "a batch without a time": func(j *sale.JoinRequest) { j.Batch = "b" },
+		"a bad reservation": func(j *sale.JoinRequest) { j.Reservation = "x" }, "a bound on the stream below 0": func(j *sale.JoinRequest) { j.MaxBacklog = -1 },
 		"a long batch": func(j *sale.JoinRequest) { j.Batch, j.Until = long, until },
 	} {
 		j := sale.JoinRequest{Sale: "sale", Epoch: 1, User: "ann", Ticket: id}
@@ -91,16 +94,14 @@ func badArguments(d *tester) {
 		d.wantError("Reserve with "+name, err, sale.ErrInvalid)
 	}
 	for _, n := range []int{-1, 0, 1001} {
-		_, err := d.inventory.Admit(d.ctx, "sale", 1, "b", n, until)
-		d.wantError("Admit with an invalid number", err, sale.ErrInvalid)
-		_, err = d.inventory.Next(d.ctx, "sale", 1, "w", n, 0)
+		_, err := d.inventory.Next(d.ctx, "sale", 1, "w", n, 0)
 		d.wantError("Next with an invalid number", err, sale.ErrInvalid)
 	}
-	_, err := d.inventory.Admit(d.ctx, "sale", 1, "", 1, until)
-	d.wantError("Admit without a batch", err, sale.ErrInvalid)
 	for _, worker := range []string{"", "a b", "a\n", "ä", strings.Repeat("w", 65)} {
 		_, err := d.inventory.Next(d.ctx, "sale", 1, worker, 1, 0)
 		d.wantError("Next with an invalid worker", err, sale.ErrInvalid)
+		_, err = d.inventory.Attend(d.ctx, worker)
+		d.wantError("Attend with an invalid worker", err, sale.ErrInvalid)
 	}
 	r := sale.Reservation{ID: id, Sale: "sale", Epoch: 1, User: "ann", Slot: 1, Ticket: id, At: Start(), PayBy: Start()}
 	second := r
@@ -109,11 +110,12 @@ func badArguments(d *tester) {
 		"no epoch": func(o *sale.InitialState) { o.Sale.Epoch = 0 }, "no ID": func(o *sale.InitialState) { o.Sale.ID = "" },
 		"stock below 0": func(o *sale.InitialState) { o.Sale.Stock = -1 }, "nothing per user": func(o *sale.InitialState) { o.Sale.PerUser = 0 },
 		"no time to pay": func(o *sale.InitialState) { o.Sale.PayWithin = 0 }, "an end before the start": func(o *sale.InitialState) { o.Sale.EndsAt = o.Sale.StartsAt },
-		"more holds than units":  func(o *sale.InitialState) { o.Sale.Stock = 0; o.Reserved = []sale.Reservation{r} },
-		"a reservation twice":    func(o *sale.InitialState) { o.Reserved, o.Pending = []sale.Reservation{r}, []sale.Reservation{r} },
-		"a slot twice":           func(o *sale.InitialState) { o.Reserved = []sale.Reservation{r, second} },
-		"a slot above the limit": func(o *sale.InitialState) { s := r; s.Slot = 2; o.Reserved = []sale.Reservation{s} },
-		"another sale's hold":    func(o *sale.InitialState) { s := r; s.Sale = "other"; o.Reserved = []sale.Reservation{s} },
+		"more holds than units":              func(o *sale.InitialState) { o.Sale.Stock = 0; o.Reserved = []sale.Reservation{r} },
+		"a reservation twice":                func(o *sale.InitialState) { o.Reserved, o.Pending = []sale.Reservation{r}, []sale.Reservation{r} },
+		"a slot twice":                       func(o *sale.InitialState) { o.Reserved = []sale.Reservation{r, second} },
+		"a slot above the limit":             func(o *sale.InitialState) { s := r; s.Slot = 2; o.Reserved = []sale.Reservation{s} },
+		"a user with no unpaid reservations": func(o *sale.InitialState) { o.Unpaid = map[string]int{"ann": 0} },
+		"another sale's hold":                func(o *sale.InitialState) { s := r; s.Sale = "other"; o.Reserved = []sale.Reservation{s} },
 	} {
 		o := sale.InitialState{Sale: d.draft(epoch(2))}
 		change(&o)
@@ -124,8 +126,8 @@ func badArguments(d *tester) {
 	for _, user := range []string{"{sale}", "a:b", "ä\x00\n", strings.Repeat("u", 128), "*", "0"} {
 		j := sale.JoinRequest{Sale: "sale", Epoch: 1, User: user, Ticket: d.id("ticket")}
 		st := d.join(j)
-		d.admit(1)
-		if o := d.reserve(user, st.Ticket, " \" "); o.Reason != sale.OK && o.Reason != sale.IsAllTaken || o.Reason == sale.OK && (o.Reservation.User != user || o.Reservation.Key != " \" ") {
+		d.poll(user)
+		if o := d.reserve(user, st.Ticket, " \" "); o.Reason != sale.OK && d.count().Free > 0 || o.Reason == sale.OK && (o.Reservation.User != user || o.Reservation.Key != " \" ") {
 			d.Fatalf("Reserve of user %q = %+v", user, o)
 		}
 	}
@@ -138,7 +140,7 @@ func badArguments(d *tester) {
 
 func reasonsInOrder(d *tester) {
 	// With several reasons for a refusal, the first in this order is returned.
-	d.open(stock(1), lobby(time.Minute), d.starts(time.Minute), paused, func(s *sale.Sale) { s.EndsAt = s.StartsAt.Add(time.Hour) })
+	d.open(stock(1), lobby(time.Minute), d.starts(4*time.Second), paused, func(s *sale.Sale) { s.EndsAt = s.StartsAt.Add(time.Hour); s.TokenFor = 4 * time.Second })
 	ann := d.join(d.joinRequest("ann"))
 	bob := d.join(d.joinRequest("bob"))
 	ask := func(want sale.Reason) { d.Helper(); d.wantRefused(d.reserve("ann", ann.Ticket, ""), want) }
@@ -161,14 +163,15 @@ func reasonsInOrder(d *tester) {
 	set(false)
 	ask(sale.NotStarted)
 	batch("cat", sale.NotStarted)
-	d.advance(time.Minute)
+	d.advance(4 * time.Second)
 	ask(sale.NotAdmitted)
-	d.admit(2)
+	d.poll("ann")
+	d.poll("bob")
 	if o := d.reserve("bob", bob.Ticket, ""); o.Reason != sale.OK {
 		d.Fatalf("Reserve = %+v", o)
 	}
 	ask(sale.IsAllTaken)
-	d.advance(time.Minute)
+	d.advance(4 * time.Second)
 	ask(sale.AdmissionExpired)
 	set(true)
 	ask(sale.IsPaused)
@@ -188,8 +191,8 @@ func reasonsInOrder(d *tester) {
 }
 
 func count(d *tester) {
-	d.open(stock(3))
-	want := sale.Counts{Stock: 3, Free: 3}
+	d.open(stock(3), headroom(1), paused)
+	want := sale.Counts{Stock: 3, Free: 3, Paused: true}
 	d.wantCounts(want)
 	var tickets []sale.TicketStatus
 	for _, user := range []string{"ann", "bob", "cat", "dan"} {
@@ -197,22 +200,30 @@ func count(d *tester) {
 		want.Waiting++
 		d.wantCounts(want)
 	}
-	d.admit(2)
-	d.advance(10 * time.Second)
-	d.admit(1)
-	want.Waiting, want.Outstanding = 1, 3
+	d.pause(false)
+	d.poll("ann")
+	d.poll("bob")
+	keep(d, 10*time.Second, "ann", "bob", "dan")
+	want = sale.Counts{Stock: 3, Free: 3, Waiting: 0, Outstanding: 3} // cat left, and dan came before
+	d.wantCounts(want)
+	d.poll("cat")
+	want.Waiting = 1
 	d.wantCounts(want)
 	d.reserve("ann", tickets[0].Ticket, "")
 	want.Free, want.Reserved, want.Backlog, want.Outstanding = 2, 1, 1, 2
 	d.wantCounts(want)
-	d.advance(20*time.Second - time.Millisecond)
+	keep(d, 20*time.Second-time.Millisecond, "bob", "cat", "dan")
 	d.wantCounts(want)
 	d.advance(time.Millisecond)
 	want.Outstanding = 1 // bob's token has expired
 	d.wantCounts(want)
-	d.reserve("cat", tickets[2].Ticket, "")
+	d.reserve("dan", tickets[3].Ticket, "")
 	want.Free, want.Reserved, want.Backlog, want.Outstanding = 1, 2, 2, 0
 	d.wantCounts(want)
 	d.advance(time.Minute)
+	want.Waiting = 0
 	d.wantCounts(want)
+	if c := d.count(); c.Turns != 3 || c.Left != 1 {
+		d.Fatalf("Counts = %+v, want 3 turns and 1 left", c)
+	}
 }

@@ -217,3 +217,118 @@ func entriesBefore(d *tester) {
 	d.ack(es[0].ID)
 	d.wantCounts(sale.Counts{Stock: 3, Free: 1, Reserved: 2})
 }
+
+func (d *tester) transfer(r sale.Reservation) bool {
+	d.Helper()
+	yes, err := d.inventory.Transfer(d.ctx, d.epoch, r)
+	if err != nil {
+		d.Fatalf("Transfer(%+v) = %v", r, err)
+	}
+	return yes
+}
+
+// transferredOnce transfers a reservation that was lost with its epoch, although the sale is
+// paused. The user keeps the new ticket, and the old ticket and its key return the reservation.
+func transferredOnce(d *tester) {
+	d.open(stock(3), userLimit(2))
+	r := d.reserve("ann", d.admitted("ann").Ticket, "key").Reservation
+	d.closeAndDrain()
+	d.open(stock(3), userLimit(2), epoch(2))
+	held := d.buy("ann")
+	es := d.next("w", 9)
+	d.ack(es[0].ID)
+	d.pause(true)
+	now := d.join(d.joinRequest("ann"))
+	for range 3 {
+		if !d.transfer(r) {
+			d.Fatal("Transfer = false, want true")
+		}
+	}
+	want := r
+	want.Slot = 2
+	d.wantCounts(sale.Counts{Stock: 3, Free: 1, Reserved: 2, Waiting: 1, Backlog: 1, Paused: true})
+	st := d.status("ann")
+	if len(st.Reserved) != 2 || InUTC(st.Reserved[0]) != InUTC(held) || InUTC(st.Reserved[1]) != InUTC(want) || st.Ticket != now.Ticket || st.State != sale.Waiting {
+		d.Fatalf("status %+v, want %+v and %+v held, and the ticket %s waiting", st, held, want, now.Ticket)
+	}
+	es = d.next("w", 9)
+	d.wantDelivered(es, 1, want)
+	d.ack(es[0].ID)
+	for _, key := range []string{"", "key"} {
+		if o := d.reserve("ann", r.Ticket, key); !o.Repeated || InUTC(o.Reservation) != InUTC(want) {
+			d.Fatalf("Reserve with the earlier ticket = %+v, want %+v", o, want)
+		}
+	}
+	if !d.returnUnit(want) || !d.transfer(r) {
+		d.Fatal("a returned reservation is unknown")
+	}
+	d.wantCounts(sale.Counts{Stock: 3, Free: 2, Reserved: 1, Waiting: 1, Paused: true})
+}
+
+// transferRefused checks that a refused Transfer changes nothing.
+func transferRefused(d *tester) {
+	d.open(stock(2), userLimit(1))
+	d.epoch = 0 // no state
+	of := func(user, ticket, key string) sale.Reservation {
+		at := d.clock.Now().Truncate(time.Millisecond)
+		return sale.Reservation{ID: d.id("reservation"), Sale: "sale", Epoch: 1, User: user, Slot: 1, Ticket: ticket, Key: key, At: at, PayBy: at.Add(time.Minute)}
+	}
+	_, err := d.inventory.Transfer(d.ctx, 2, of("ann", d.id("ticket"), ""))
+	d.wantError("Transfer without a state", err, sale.ErrStale)
+	d.epoch = 1
+	_, err = d.inventory.Transfer(d.ctx, 1, of("ann", "short", ""))
+	d.wantError("Transfer of an invalid reservation", err, sale.ErrInvalid)
+	bought := d.reserve("ann", d.admitted("ann").Ticket, "key").Reservation
+	before := d.count()
+	same := bought
+	same.User = "bob"
+	for name, r := range map[string]sale.Reservation{
+		"the user holds one unit": of("ann", d.id("ticket"), ""),
+		"another user has the ID": same,
+	} {
+		if d.transfer(r) {
+			d.Fatalf("%s: Transfer = true", name)
+		}
+	}
+	if got := d.count(); got != before {
+		d.Fatalf("Counts = %+v, want %+v", got, before)
+	}
+	d.returnUnit(bought)
+	for name, r := range map[string]sale.Reservation{
+		"the ticket has reserved": of("ann", bought.Ticket, ""),
+		"the key has reserved":    of("ann", d.id("ticket"), "key"),
+	} {
+		if d.transfer(r) {
+			d.Fatalf("%s: Transfer = true", name)
+		}
+	}
+	d.buy("bob")
+	d.buy("cat")
+	if d.transfer(of("dan", d.id("ticket"), "")) {
+		d.Fatal("no unit is free: Transfer = true")
+	}
+	if st := d.status("dan"); len(st.Reserved) > 0 {
+		d.Fatalf("dan holds %+v", st.Reserved)
+	}
+	d.wantCounts(sale.Counts{Stock: 2, Reserved: 2, Backlog: 3})
+}
+
+func stoppedWorker(d *tester) {
+	attend := func(worker string, want int) {
+		d.Helper()
+		if n, err := d.inventory.Attend(d.ctx, worker); n != want || err != nil {
+			d.Fatalf("Attend(%s) = %d, %v, want %d", worker, n, err, want)
+		}
+	}
+	attend("w1", 0)
+	attend("w2", 0)
+	attend("w3", 0)
+	d.clock.Move(sale.WorkerFor - time.Millisecond)
+	attend("w1", 0)
+	d.clock.Move(time.Millisecond)
+	attend("w2", 1) // w3
+	attend("w1", 0)
+	d.clock.Move(sale.WorkerFor)
+	attend("w1", 1) // w2
+	attend("w1", 0)
+}

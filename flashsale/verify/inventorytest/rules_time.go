@@ -7,28 +7,30 @@ import (
 )
 
 func timeOfSale(d *tester) {
-	d.open(lobby(time.Minute), d.starts(time.Minute), func(s *sale.Sale) { s.EndsAt = s.StartsAt.Add(10 * time.Second) })
+	d.open(lobby(time.Minute), d.starts(4*time.Second), func(s *sale.Sale) { s.EndsAt = s.StartsAt.Add(10 * time.Second) })
 	ann := d.join(d.joinRequest("ann"))
 	d.join(d.joinRequest("bob"))
-	d.advance(time.Minute - time.Microsecond)
+	d.advance(4*time.Second - time.Microsecond)
 	d.wantRefused(d.reserve("ann", ann.Ticket, ""), sale.NotStarted)
+	d.wantStatus(d.poll("ann"), sale.Waiting, sale.OK)
+	d.wantStatus(d.pollToBuy("bob"), sale.Waiting, sale.OK)
 	d.advance(time.Microsecond)
 	d.wantRefused(d.reserve("ann", ann.Ticket, ""), sale.NotAdmitted)
-	d.admit(2)
+	d.wantStatus(d.poll("ann"), sale.Admitted, sale.OK)
+	bob := d.poll("bob")
 	if o := d.reserve("ann", ann.Ticket, ""); o.Reason != sale.OK || !o.Reservation.At.Equal(d.clock.Now()) {
 		d.Fatalf("Reserve at the start = %+v", o)
 	}
-	bob := d.status("bob")
-	d.advance(10*time.Second - time.Microsecond)
+	keep(d, 10*time.Second-time.Microsecond, "bob")
 	cat := d.join(d.joinRequest("cat"))
-	d.wantStatus(cat, sale.Waiting, sale.OK)
-	d.admit(1)
+	d.wantStatus(cat, sale.Admitted, sale.OK)
 	if o := d.reserve("cat", cat.Ticket, ""); o.Reason != sale.OK {
 		d.Fatalf("Reserve just before the end = %+v", o)
 	}
 	d.advance(time.Microsecond)
 	d.wantStatus(d.status("bob"), sale.Admitted, sale.OK)
 	d.wantRefused(d.reserve("bob", bob.Ticket, ""), sale.HasEnded)
+	d.wantStatus(d.pollToBuy("bob"), sale.Admitted, sale.OK)
 	d.wantStatus(d.join(d.joinRequest("dan")), sale.NoTicket, sale.HasEnded)
 	d.wantStatus(d.join(d.joinRequest("bob")), sale.Admitted, sale.OK)
 	d.wantCounts(sale.Counts{Stock: 5, Free: 3, Reserved: 2, Backlog: 2, Outstanding: 1})
@@ -38,7 +40,7 @@ func timeOfSale(d *tester) {
 	d.open(epoch(2), d.starts(time.Second), func(s *sale.Sale) { s.Lobby = time.Hour })
 	d.wantStatus(d.join(d.joinRequest("ann")), sale.NoTicket, sale.NotStarted)
 	d.advance(time.Second)
-	d.wantStatus(d.join(d.joinRequest("ann")), sale.Waiting, sale.OK)
+	d.wantStatus(d.join(d.joinRequest("ann")), sale.Admitted, sale.OK)
 }
 
 func pause(d *tester) {
@@ -51,13 +53,11 @@ func pause(d *tester) {
 	}
 	st := d.join(d.joinRequest("ann"))
 	d.wantStatus(st, sale.Waiting, sale.OK)
-	if n := d.admit(1); n != 0 {
-		d.Fatalf("Admit while paused = %d", n)
-	}
+	d.wantStatus(d.poll("ann"), sale.Waiting, sale.OK)
 	d.wantCounts(sale.Counts{Stock: 5, Free: 5, Waiting: 1, Paused: true})
 	set(false)
 	set(false)
-	d.admit(1)
+	d.wantStatus(d.poll("ann"), sale.Admitted, sale.OK)
 	set(true)
 	d.wantRefused(d.reserve("ann", st.Ticket, ""), sale.IsPaused)
 	d.wantStatus(d.status("ann"), sale.Admitted, sale.OK)
@@ -87,7 +87,7 @@ func clockBack(d *tester) {
 		d.Fatalf("Counts.Now = %v, want %v or later", got, now)
 	}
 	bob := d.join(d.joinRequest("bob"))
-	d.wantStatus(bob, sale.Waiting, sale.OK)
+	d.wantStatus(bob, sale.Admitted, sale.OK)
 	if bob.Rank <= st.Rank {
 		d.Fatalf("bob's rank %d is before ann's %d", bob.Rank, st.Rank)
 	}
@@ -101,7 +101,7 @@ func clockBack(d *tester) {
 }
 
 func openIdempotent(d *tester) {
-	d.open(stock(2))
+	d.open(stock(2), headroom(0))
 	r := d.buy("ann")
 	d.join(d.joinRequest("bob"))
 	want := sale.Counts{Stock: 2, Free: 1, Reserved: 1, Backlog: 1, Waiting: 1}
@@ -136,12 +136,13 @@ func everyMethodStale(d *tester) {
 		ctx, g := d.ctx, d.inventory
 		_, join := g.Join(ctx, sale.JoinRequest{Sale: id, Epoch: epoch, User: "ann", Ticket: d.id("ticket")})
 		_, look := g.Status(ctx, id, epoch, "ann")
-		_, admit := g.Admit(ctx, id, epoch, "batch", 1, d.clock.Now().Add(time.Minute))
+		_, poll := g.Poll(ctx, sale.PollRequest{Sale: id, Epoch: epoch, User: "ann"})
 		_, reserve := g.Reserve(ctx, sale.ReserveRequest{Sale: id, Epoch: epoch, User: "ann", Ticket: d.id("ticket"), Reservation: d.id("reservation")})
+		_, transfer := g.Transfer(ctx, epoch, sale.Reservation{ID: d.id("reservation"), Sale: id, Epoch: 1, User: "ann", Ticket: d.id("ticket"), At: d.clock.Now(), PayBy: d.clock.Now()})
 		_, giveBack := g.Return(ctx, id, epoch, "ann", d.id("reservation"))
 		_, count := g.Counts(ctx, id, epoch)
 		for name, err := range map[string]error{
-			"Join": join, "Status": look, "Admit": admit, "Reserve": reserve, "Return": giveBack, "Counts": count,
+			"Join": join, "Status": look, "Poll": poll, "Reserve": reserve, "Return": giveBack, "Transfer": transfer, "Counts": count,
 			"SetPaused": g.SetPaused(ctx, id, epoch, true), "SetStock": g.SetStock(ctx, id, epoch, 99),
 			"SetPaid": g.SetPaid(ctx, id, epoch, 99),
 		} {
@@ -172,7 +173,7 @@ func everyMethodStale(d *tester) {
 }
 
 func deleted(d *tester) {
-	d.open()
+	d.open(headroom(0))
 	r := d.buy("ann")
 	d.join(d.joinRequest("bob"))
 	d.wantError("Delete with an entry", d.inventory.Delete(d.ctx, "sale", 1), sale.ErrConflict)

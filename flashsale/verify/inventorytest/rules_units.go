@@ -142,45 +142,6 @@ func slotsAgain(d *tester) {
 	}
 }
 
-func maxReservations(d *tester) {
-	before := sale.Reservation{ID: d.id("reservation"), Sale: "sale", Epoch: 1, User: "ann", Slot: 2, Ticket: d.id("ticket"),
-		At: Start(), PayBy: Start().Add(time.Minute)}
-	d.openWith([]sale.Reservation{before}, nil, userLimit(2), epoch(2))
-	d.returnUnit(before)
-	first := d.admitted("ann")
-	r := d.reserve("ann", first.Ticket, "key").Reservation
-	d.returnUnit(r)
-	for n := 2; n < sale.MaxReservations; n++ {
-		b := d.buy("ann")
-		if n%9 == 0 && b.Slot != 1 {
-			d.Fatalf("unit %d is on slot %d", n+1, b.Slot)
-		}
-		d.returnUnit(b)
-		for _, e := range d.next("w", 9) {
-			d.ack(e.ID)
-		}
-	}
-	want := d.count()
-	d.unchanged("Join after the maximum of reservations", func() {
-		d.wantStatus(d.join(d.joinRequest("ann")), sale.Spent, sale.PerUserLimit)
-		j := d.joinRequest("ann")
-		j.Batch, j.Until = "batch", d.clock.Now().Add(time.Minute)
-		d.wantStatus(d.join(j), sale.Spent, sale.PerUserLimit)
-	}, "ann")
-	if want.Free != want.Stock {
-		d.Fatalf("Counts = %+v, want every unit free", want)
-	}
-	// Earlier reservations are still repeated, and other users can buy.
-	if o := d.reserve("ann", first.Ticket, ""); !o.Repeated || InUTC(o.Reservation) != InUTC(r) {
-		d.Fatalf("the first ticket = %+v, want %+v again", o, r)
-	}
-	d.buy("bob")
-	// The next epoch starts a new count.
-	d.closeAndDrain()
-	d.open(epoch(3))
-	d.buy("ann")
-}
-
 func ticketOnce(d *tester) {
 	d.open(userLimit(3))
 	st := d.admitted("ann")

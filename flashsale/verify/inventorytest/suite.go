@@ -40,16 +40,27 @@ func Run(t *testing.T, open Open) {
 		{"6 workers share entries", workersShare},
 		{"6 a closed stream can be drained", closedStream},
 		{"6 a worker waits for entries", workerWaits},
+		{"6 a worker that stops is reported once", stoppedWorker},
 		{"6 entries of an earlier epoch", entriesBefore},
+		{"6 a reservation is transferred once", transferredOnce},
+		{"6 a transfer is refused", transferRefused},
 		{"7 a unit is returned once", returnedOnce},
 		{"8 the time of a sale", timeOfSale},
 		{"8 a pause", pause},
 		{"8 the clock never goes backwards", clockBack},
-		{"9 a user has a maximum of reservations", maxReservations},
+		{"10 a ticket is present until its deadline", presence},
+		{"11 an absent ticket is restored for a while", restored},
+		{"11 many tickets become absent at once", manyAbsent},
+		{"11 an admitted ticket returns to the queue", turnAbsent},
+		{"12 a ticket is admitted by its own poll", ownPoll},
+		{"12 a poll reserves a unit", pollReserves},
+		{"12 a join reserves a unit", joinReserves},
+		{"12 the stream bounds admissions", backlogBounds},
+		{"13 ranks after unpaid reservations", penalties},
+		{"13 a user has a maximum of unpaid reservations", maxUnpaid},
 		{"Open is idempotent", openIdempotent},
 		{"every method checks the epoch", everyMethodStale},
 		{"Delete", deleted},
-		{"Admit", admit},
 		{"an admission expires", admissionExpires},
 		{"Direct", direct},
 		{"a full queue", queueFull},
@@ -88,6 +99,7 @@ func (d *tester) draft(change ...func(s *sale.Sale)) sale.Sale {
 }
 
 func stock(n int64) func(*sale.Sale)          { return func(s *sale.Sale) { s.Stock = n } }
+func headroom(n int) func(*sale.Sale)         { return func(s *sale.Sale) { s.Headroom = n } }
 func userLimit(n int) func(*sale.Sale)        { return func(s *sale.Sale) { s.PerUser = n } }
 func epoch(n int64) func(*sale.Sale)          { return func(s *sale.Sale) { s.Epoch = n } }
 func paused(s *sale.Sale)                     { s.State = sale.Paused }
@@ -136,13 +148,52 @@ func (d *tester) status(user string) sale.TicketStatus {
 	return st
 }
 
-func (d *tester) admit(n int) int {
+func (d *tester) poll(user string) sale.TicketStatus {
 	d.Helper()
-	got, err := d.inventory.Admit(d.ctx, "sale", d.epoch, d.id("batch"), n, d.clock.Now().Add(30*time.Second))
+	return d.pollWith(sale.PollRequest{User: user})
+}
+
+// pollToBuy polls and reserves a unit if the user's turn has come.
+func (d *tester) pollToBuy(user string) sale.TicketStatus {
+	d.Helper()
+	return d.pollWith(sale.PollRequest{User: user, Reservation: d.id("reservation")})
+}
+
+func (d *tester) pollWith(p sale.PollRequest) sale.TicketStatus {
+	d.Helper()
+	p.Sale, p.Epoch = "sale", d.epoch
+	st, err := d.inventory.Poll(d.ctx, p)
 	if err != nil {
-		d.Fatalf("Admit(%d) = %v", n, err)
+		d.Fatalf("Poll(%+v) = %v", p, err)
 	}
-	return got
+	return st
+}
+
+// keep moves the clock while users poll every four seconds, the first time at once.
+func keep(d *tester, t time.Duration, users ...string) {
+	d.Helper()
+	for t > 0 {
+		for _, user := range users {
+			d.poll(user)
+		}
+		step := min(t, 4*time.Second)
+		d.advance(step)
+		t -= step
+	}
+}
+
+func (d *tester) pause(on bool) {
+	d.Helper()
+	if err := d.inventory.SetPaused(d.ctx, "sale", d.epoch, on); err != nil {
+		d.Fatal(err)
+	}
+}
+
+func setStock(d *tester, n int64) {
+	d.Helper()
+	if err := d.inventory.SetStock(d.ctx, "sale", d.epoch, n); err != nil {
+		d.Fatal(err)
+	}
 }
 
 func (d *tester) reserve(user, ticket, key string) sale.ReserveResult {
@@ -158,13 +209,12 @@ func (d *tester) reserve(user, ticket, key string) sale.ReserveResult {
 	return o
 }
 
-// admitted makes the user join and admits all waiting users.
+// admitted makes the user join with an admission of 30 s that needs no presence.
 func (d *tester) admitted(user string) sale.TicketStatus {
 	d.Helper()
-	d.join(d.joinRequest(user))
-	for d.admit(1000) > 0 {
-	}
-	st := d.status(user)
+	j := d.joinRequest(user)
+	j.Batch, j.Until = d.id("batch"), d.clock.Now().Add(30*time.Second)
+	st := d.join(j)
 	if st.State != sale.Admitted {
 		d.Fatalf("%s is not admitted: %+v", user, st)
 	}
@@ -200,11 +250,13 @@ func (d *tester) count() sale.Counts {
 	return n
 }
 
-// wantCounts checks all counters.
+// wantCounts checks all counters except Turns and Left.
 func (d *tester) wantCounts(want sale.Counts) {
 	d.Helper()
 	want.Now = d.clock.Now().Truncate(time.Millisecond)
-	if got := d.count(); got != want {
+	got := d.count()
+	got.Turns, got.Left = 0, 0
+	if got != want {
 		d.Fatalf("Counts = %+v, want %+v", got, want)
 	}
 }

@@ -29,7 +29,14 @@ func Run(t *testing.T, open func(t *testing.T) sale.Ledger) {
 		{"rule 4: states change once", rule4},
 		{"rule 5: a payment is accepted once", rule5},
 		{"rule 6: the contact of an order", rule6},
+		{"rule 7: orders of the epoch alone", rule7},
+		{"rule 8: money that a provider reports", rule8},
+		{"RecordEvent before CreateOrders", waitingEvents},
+		{"LeaseCheckouts and Expire", openCheckouts},
+		{"LeaseRefunds and SetRefund", refunds},
+		{"payment keys", paymentKeys},
 		{"Create and Edit", createAndEdit},
+		{"Copy", copies},
 		{"invalid text", invalidTexts},
 		{"Sales and Live", sales},
 		{"SetState", states},
@@ -52,8 +59,10 @@ func Run(t *testing.T, open func(t *testing.T) sale.Ledger) {
 		{"concurrent: CreateOrders", placeAtOnce},
 		{"concurrent: everything", everythingAtOnce},
 		{"concurrent: NextEpoch", epochAtOnce},
+		{"concurrent: CreateOrders and NextEpoch", fenceAtOnce},
 		{"concurrent: CreateOrders and MarkLost", loseAtOnce},
 		{"concurrent: one payment", payAtOnce},
+		{"concurrent: events of payments", eventsAtOnce},
 		{"concurrent: contacts and payment", contactAtOnce},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, newTester(t, open(t))) })
@@ -128,7 +137,13 @@ func batch(s sale.Sale, n int) []sale.Reservation {
 // place creates orders and fails the test unless the results are want.
 func (d *tester) place(rs []sale.Reservation, want ...sale.OrderResult) {
 	d.t.Helper()
-	got, err := d.CreateOrders(d.ctx, rs, Start().Add(2*time.Second))
+	d.placeAt(1, rs, want...)
+}
+
+// placeAt is place for the stream of an epoch.
+func (d *tester) placeAt(epoch int64, rs []sale.Reservation, want ...sale.OrderResult) {
+	d.t.Helper()
+	got, err := d.CreateOrders(d.ctx, epoch, rs, Start().Add(2*time.Second))
 	d.must(err)
 	if len(got) != len(want) {
 		d.t.Fatalf("CreateOrders: %d results, want %d", len(got), len(want))
@@ -153,6 +168,8 @@ var (
 	again    = sale.OrderResult{State: sale.PendingPay}
 	rejected = sale.OrderResult{State: sale.Rejected, New: true}
 	refused  = sale.OrderResult{State: sale.Rejected}
+	noUnit   = sale.OrderResult{State: sale.Reserved}
+	fenced   = sale.OrderResult{State: sale.Reserved, Fenced: true}
 )
 
 func (d *tester) pay(r sale.Reservation, payment string, now time.Time) sale.PayResult {

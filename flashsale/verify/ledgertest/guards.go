@@ -29,5 +29,9 @@ func InvalidStatements() []string {
 		"INSERT INTO payments (id, reservation, amount, state, at) SELECT id, reservation, amount, 'refund_due', at FROM payments",
 		"INSERT INTO payments (id, reservation, amount, state, at) SELECT 'p2', reservation, amount, state, at FROM payments",
 		"INSERT INTO payments (id, reservation, amount, state, at) VALUES ('p3', 'nothing', 1, 'refund_due', 0)",
+		"INSERT INTO refunds (payment, reservation, state, due, changed) SELECT 'nothing', reservation, 'due', 0, 0 FROM orders",
+		"INSERT INTO refunds (payment, reservation, state, due, changed) SELECT id, reservation, 'sold', 0, 0 FROM payments",
+		"INSERT INTO checkouts (id, provider, reservation, sale, receipt, attempt, amount, currency, url, state, opened, pay_by, due) SELECT 'x', 'x', 'x', id, 'x', 1, 0, 'CNY', 'x', 'open', 0, 0, 0 FROM sales",
+		"INSERT INTO payment_events (payment, kind, refund_key, event, reservation, amount, currency, at, received, waits) VALUES ('nothing', 'paid', '', '', '', 0, '', 0, 0, 0)",
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 func createAndEdit(t *testing.T, d *tester) {
 	want := Draft(10, 2)
-	want.Work = 12
+	want.Work, want.MembersOnly = 12, true
 	s, err := d.Create(d.ctx, "shop", want, Start())
 	d.must(err)
 	if s.Draft != want.WithDefaults() || s.State != sale.Drafted || s.Epoch != 0 || s.Version < 1 || s.Merchant != "shop" || s.Sold != 0 {
@@ -27,6 +27,7 @@ func createAndEdit(t *testing.T, d *tester) {
 	d.wantError("Create without a merchant", err, sale.ErrInvalid)
 
 	want.Title, want.Stock, want.Queue, want.Lobby, want.Work = "碧螺春", 20, sale.Shuffled, time.Minute, sale.MaxWork
+	want.MembersOnly = false
 	edited, err := d.Edit(d.ctx, "shop", s.ID, s.Version, want)
 	d.must(err)
 	if edited.Draft != want.WithDefaults() || edited.Version <= s.Version || edited.ID != s.ID {
@@ -43,6 +44,58 @@ func createAndEdit(t *testing.T, d *tester) {
 	e := d.exposed(1, 1)
 	_, err = d.Edit(d.ctx, "shop", e.ID, e.Version, want)
 	d.wantError("Edit of an exposed sale", err, sale.ErrConflict)
+}
+
+// copies copies a sale before it starts, and at its start and later, when the copy starts on a
+// later day.
+func copies(t *testing.T, d *tester) {
+	from, err := d.Create(d.ctx, "shop", Draft(5, 2), Start())
+	d.must(err)
+	const day = 24 * time.Hour
+	for i, step := range []struct {
+		now   time.Time
+		shift time.Duration
+	}{
+		{from.StartsAt.Add(-time.Millisecond), 0},
+		{from.StartsAt, day},
+		{from.StartsAt.Add(day - time.Millisecond), day},
+		{from.StartsAt.Add(day), 2 * day},
+	} {
+		key := fmt.Sprint("key-", i)
+		got, err := d.Copy(d.ctx, "shop", from.ID, key, step.now)
+		d.must(err)
+		want := from.Draft
+		want.StartsAt, want.EndsAt = want.StartsAt.Add(step.shift), want.EndsAt.Add(step.shift)
+		if got.Draft != want || got.ID == from.ID || got.State != sale.Drafted || got.Epoch != 0 || got.Sold != 0 {
+			t.Fatalf("step %d: the copy is %+v, want the draft %+v", i, got, want)
+		}
+		want.Title = "edited"
+		_, err = d.Edit(d.ctx, "shop", got.ID, got.Version, want)
+		d.must(err)
+		again, err := d.Copy(d.ctx, "shop", from.ID, key, step.now.Add(3*day))
+		d.must(err)
+		if again.ID != got.ID || again.Draft != want {
+			t.Fatalf("step %d: repeated, the copy is %+v, want %+v", i, again, want)
+		}
+	}
+	all, err := d.Sales(d.ctx, "shop", "")
+	d.must(err)
+	if len(all) != 5 {
+		t.Fatalf("%d sales, want 5", len(all))
+	}
+	audit, err := d.AuditLog(d.ctx, all[0].ID)
+	d.must(err)
+	if len(audit) != 1 || audit[0].Actor != "shop" || audit[0].Event != "copied from "+from.ID {
+		t.Fatalf("audit log %+v", audit)
+	}
+	for _, key := range []string{"key-0", "new"} {
+		_, err := d.Copy(d.ctx, "other", from.ID, key, Start())
+		d.wantError("Copy by another merchant", err, sale.ErrNotFound)
+	}
+	_, err = d.Copy(d.ctx, "shop", "unknown", "key", Start())
+	d.wantError("Copy of an unknown sale", err, sale.ErrNotFound)
+	_, err = d.Copy(d.ctx, "shop", from.ID, "", Start())
+	d.wantError("Copy without a key", err, sale.ErrInvalid)
 }
 
 // invalidTexts passes unknown IDs and texts that could break a statement.

@@ -72,6 +72,40 @@ func cancel(t *testing.T, d *tester) {
 	if got := d.check(s); got.Movements != 2 || got.Cancelled != 1 {
 		t.Fatalf("%+v, want the unit back once", got)
 	}
+	r = d.pendingOrder(s, "c")
+	for _, c := range []struct {
+		merchant, sale, reason string
+		want                   error
+	}{
+		{"other", s.ID, "typo", sale.ErrNotFound},
+		{"shop", d.exposed(1, 1).ID, "typo", sale.ErrNotFound},
+		{"shop", s.ID, "", sale.ErrInvalid},
+	} {
+		_, err := d.CancelBy(d.ctx, c.merchant, c.sale, r.ID, c.reason, Start())
+		d.wantError("CancelBy", err, c.want)
+	}
+	for range 2 {
+		o, err := d.CancelBy(d.ctx, "shop", s.ID, r.ID, "typo", Start().Add(time.Second))
+		d.must(err)
+		if o.State != sale.Cancelled {
+			t.Fatalf("CancelBy = %+v", o)
+		}
+	}
+	audit, err := d.AuditLog(d.ctx, s.ID)
+	d.must(err)
+	recorded := 0
+	for _, e := range audit {
+		if e.Actor == "shop" && e.Event == "cancelled order "+r.ID+": typo" {
+			recorded++
+		}
+	}
+	if got := d.check(s); got.Movements != 2 || got.Cancelled != 2 || recorded != 1 {
+		t.Fatalf("%+v with %d entries, want the unit back once and one entry", got, recorded)
+	}
+	paid := d.pendingOrder(s, "d")
+	d.pay(paid, "pay-d", Start().Add(time.Second))
+	_, err = d.CancelBy(d.ctx, "shop", s.ID, paid.ID, "typo", Start().Add(time.Second))
+	d.wantError("CancelBy of a paid order", err, sale.ErrConflict)
 }
 
 func expire(t *testing.T, d *tester) {
@@ -137,7 +171,7 @@ func unreturnedFairly(t *testing.T, d *tester) {
 	of := map[string]int{}
 	for i, n := range []int{30, 3, 1} {
 		s := d.exposed(int64(n), 1)
-		_, err := d.CreateOrders(d.ctx, batch(s, n), Start())
+		_, err := d.CreateOrders(d.ctx, 1, batch(s, n), Start())
 		d.must(err)
 		_, err = d.Expire(d.ctx, Start().Add(time.Duration(i+1)*time.Hour), n)
 		d.must(err)

@@ -22,7 +22,7 @@ func Race(t *testing.T, l sale.Ledger, pairs int) {
 	for done < pairs {
 		n := min(200, pairs-done)
 		rs := batch(s, n)
-		placed, err := d.CreateOrders(d.ctx, rs, Start())
+		placed, err := d.CreateOrders(d.ctx, 1, rs, Start())
 		d.must(err)
 		for _, p := range placed {
 			if p != fresh {

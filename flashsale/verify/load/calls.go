@@ -159,11 +159,12 @@ func (w *worker) render(b []byte, c call, u *user, token, key []byte) []byte {
 		b = append(append(append(b, "\r\n\r\n{\""...), name...), "\":\""...)
 		b = append(append(b, value...), `"}`...)
 		return b
+	case c == join && w.clients.Click:
+		return append(b, "12\r\n\r\n{\"buy\":true}"...)
 	case c != buy:
 		return append(b, "2\r\n\r\n{}"...)
 	}
 	b = strconv.AppendInt(b, int64(len(token)+len(`{"token":""}`)), 10)
-	b = append(append(b, "\r\nFlashsale-Token: "...), token...)
 	if len(key) > 0 {
 		b = append(append(b, "\r\nIdempotency-Key: "...), key...)
 	}

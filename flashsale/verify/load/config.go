@@ -76,6 +76,9 @@ type Config struct {
 	// percentage who cancel.
 	Pay, Cancel int
 
+	// Click makes users ask for a ticket and a unit in one call, as the page does.
+	Click bool
+
 	// Patience is the number of retryable refusals (425, 429, 503, all taken) after which a user
 	// gives up; 0 for never. With AllTaken a user continues when all units are reserved, since
 	// some may return; without it that ends the user.

@@ -94,7 +94,7 @@ func (w *worker) misuse(ctx context.Context, u *user, key []byte) (time.Duration
 		}
 		return after, again
 	case decides(status) && w.clients.Lossy:
-		u.refusedRepeat = true // a fault unless the reservation is lost: see orderStatus
+		u.refusedRepeat = true // a fault unless the order has ended: see orderStatus
 		u.misuse++
 	case decides(status):
 		w.faults[refusedAgain]++

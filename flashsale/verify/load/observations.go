@@ -64,6 +64,11 @@ func (w *worker) record(u *user, c call, sent, at time.Time, status int, token, 
 		o.Receipt = string(u.receipt)
 	}
 	w.buffer(o)
+	if w.clients.Click && len(w.a.held) > 0 && (c == join || c == pollQueue) {
+		b := calllog.Call{Action: calllog.Buy, Status: 202, Sale: o.Sale, Sent: sent, At: at, User: o.User, Receipt: string(w.a.held)}
+		b.Granted, _ = time.Parse(time.RFC3339, string(w.a.heldAt))
+		w.buffer(b)
+	}
 }
 
 // leave records that a user stops.

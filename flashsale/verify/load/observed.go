@@ -99,7 +99,12 @@ func (w *worker) queueStatus(u *user) (time.Duration, bool) {
 		u.next = join
 		return poll, true
 	case "spent":
-		return w.end(u, bought)
+		if !w.clients.Click || len(w.a.held) == 0 {
+			return w.end(u, bought)
+		}
+		u.receipt = append(u.receipt[:0], w.a.held...)
+		w.clients.granted(time.Since(w.clients.began))
+		return w.purchased(u)
 	}
 	w.faults["unknown queue state"]++
 	return w.end(u, soldOut)
@@ -138,10 +143,10 @@ func (w *worker) orderStatus(u *user) (time.Duration, bool) {
 		u.order = true
 		w.clients.placed(time.Since(w.clients.began))
 	}
-	if u.refusedRepeat {
-		u.refusedRepeat = false
+	if u.refusedRepeat && state != "expired" && state != "cancelled" { // a rebuilt inventory knows pending and paid orders
 		w.faults[refusedAgain]++
 	}
+	u.refusedRepeat = false
 	switch state {
 	case "pending_pay":
 		if u.wants == look {

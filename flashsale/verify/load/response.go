@@ -10,6 +10,7 @@ import (
 type response struct {
 	state, place, token, until []byte
 	receipt, at, user          []byte
+	held, heldAt               []byte // the receipt of the first unit that a ticket's user holds, and its time
 	reason, layer              []byte
 	phase                      []byte // of the view
 	challenge                  []byte // of a refusal: the proof-of-work challenge
@@ -22,38 +23,33 @@ type response struct {
 // read reads a body, which may be invalid.
 func (a *response) read(body []byte) {
 	*a = response{}
+	names := [...]string{"state", "place", "token", "until", "receipt", "at", "user", "reason", "layer", "challenge", "phase"}
+	texts := [...]*[]byte{&a.state, &a.place, &a.token, &a.until, &a.receipt, &a.at, &a.user, &a.reason, &a.layer, &a.challenge, &a.phase}
 	a.complete = object(body, func(key, value []byte) {
+		for i, name := range names {
+			if string(key) == name {
+				*texts[i] = text(value)
+				return
+			}
+		}
 		switch string(key) {
-		case "state":
-			a.state = text(value)
-		case "place":
-			a.place = text(value)
-		case "token":
-			a.token = text(value)
-		case "until":
-			a.until = text(value)
-		case "receipt":
-			a.receipt = text(value)
-		case "at":
-			a.at = text(value)
-		case "user":
-			a.user = text(value)
-		case "reason":
-			a.reason = text(value)
-		case "layer":
-			a.layer = text(value)
+		case "held":
+			object(bytes.TrimPrefix(value, []byte("[")), func(key, value []byte) {
+				switch string(key) {
+				case "receipt":
+					a.held = text(value)
+				case "at":
+					a.heldAt = text(value)
+				}
+			})
 		case "poll_after_ms":
 			a.poll = number(value)
 		case "retry_after_ms":
 			a.retry = number(value)
-		case "challenge":
-			a.challenge = text(value)
 		case "bits":
 			a.bits = number(value)
 		case "ahead":
 			a.ahead = number(value)
-		case "phase":
-			a.phase = text(value)
 		case "view":
 			object(value, func(key, value []byte) {
 				if string(key) == "phase" {

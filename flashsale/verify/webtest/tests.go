@@ -216,8 +216,9 @@ func (s *suite) trust(t *testing.T) {
 	two.do(t, "GET", "/api/orders/"+strings.Repeat("A", 200), "", nil).want(t, http.StatusNotFound, "not_found")
 	c := s.browser()
 	body := fmt.Sprintf(`{"receipt":"abc","payment":"p-1","amount":%d}`, 1999)
-	c.do(t, "POST", "/api/payments/callback", body, nil).want(t, http.StatusForbidden, "bad_token")
-	c.do(t, "POST", "/api/payments/callback", body, map[string]string{"Flashsale-Signature": strings.Repeat("0", 64)}).want(t, http.StatusForbidden, "bad_token")
+	for _, path := range []string{"/api/payments/callback", "/api/payments/notify/default"} {
+		c.do(t, "POST", path, body, map[string]string{"Flashsale-Signature": strings.Repeat("0", 64)}).want(t, http.StatusNotFound, "not_found")
+	}
 }
 
 func (s *suite) limits(t *testing.T, id string) {

@@ -7,15 +7,16 @@ import { about, has, t } from "./text.js";
 const again = (a) => a.retry !== null && (a.status === 0 || a.status === 429 || a.status >= 500 || (a.status === 425 && a.retry < 60_000));
 
 // persist repeats a request until it is decided. It waits as long as the server requests, and
-// longer each time, and shows the wait. It stops when going returns false or after 30 attempts.
-export async function persist(ask, report, going = () => true) {
+// longer each time up to most, and shows the wait. It stops when going returns false or after
+// 30 attempts.
+export async function persist(ask, report, going = () => true, most = 8000) {
   for (let i = 0; ; i++) {
     const answer = await ask();
     if (answer.ok || !again(answer) || i === 30 || !going()) {
       report("");
       return answer;
     }
-    const end = performance.now() + jitter(Math.max(answer.retry, Math.min(8000, 200 * 2 ** i)));
+    const end = performance.now() + jitter(Math.max(answer.retry, Math.min(most, 200 * 2 ** i)));
     for (let left = end - performance.now(); left > 0; left = end - performance.now()) {
       report(t("again.in", { why: why(answer), time: about(left) }));
       await pause(Math.min(left, 500));

@@ -57,16 +57,40 @@ export function seen() {
   }));
 }
 
+// Timers for pages that work while they are hidden: see tick.js.
+let ticker = null;
+let lastTick = 0;
+const ticks = new Map();
+
+// later calls a function after ms milliseconds, also while the page is hidden.
+export function later(ms, call) {
+  if (!ticker) {
+    ticker = new Worker(new URL("./tick.js", import.meta.url));
+    ticker.onmessage = ({ data }) => {
+      const due = ticks.get(data);
+      ticks.delete(data);
+      due?.();
+    };
+  }
+  ticks.set(++lastTick, call);
+  ticker.postMessage({ id: lastTick, ms });
+  return lastTick;
+}
+
 // A Poll repeats a request after the time in milliseconds that ask returns, plus jitter. It
-// stops while the page is hidden, and continues at once when it is visible.
+// stops while the page is hidden, unless keeps returns true, and continues at once when it is
+// visible.
 export class Poll {
   #ask;
+  #keeps;
   #timer = 0;
+  #tick = 0;
   #busy = false;
   #again = false;
 
-  constructor(ask) {
+  constructor(ask, keeps = () => false) {
     this.#ask = ask;
+    this.#keeps = keeps;
     document.addEventListener("visibilitychange", () => {
       if (!document.hidden) this.now();
     });
@@ -75,9 +99,19 @@ export class Poll {
 
   // in polls after ms, and not before.
   in(ms) {
-    if (this.#busy) return;
+    if (!this.#busy) this.#schedule(ms);
+  }
+
+  #clear() {
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.now(), jitter(Math.max(100, ms)));
+    ticks.delete(this.#tick);
+  }
+
+  #schedule(ms) {
+    this.#clear();
+    const wait = jitter(Math.max(100, ms));
+    if (this.#keeps()) this.#tick = later(wait, () => this.now());
+    else this.#timer = setTimeout(() => this.now(), wait);
   }
 
   // now polls at once, or once more if a request is in progress.
@@ -86,7 +120,7 @@ export class Poll {
       this.#again = true;
       return;
     }
-    clearTimeout(this.#timer);
+    this.#clear();
     this.#busy = true;
     let wait = 5000;
     try {
@@ -97,6 +131,6 @@ export class Poll {
     } finally {
       this.#busy = false;
     }
-    if (!document.hidden && wait !== Infinity) this.#timer = setTimeout(() => this.now(), jitter(Math.max(100, wait)));
+    if ((!document.hidden || this.#keeps()) && wait !== Infinity) this.#schedule(wait);
   }
 }

@@ -1,14 +1,16 @@
 import { call, random } from "./api.js";
 import { change, enter, table } from "./desk.js";
-import { Slot, field, h, main, put, say } from "./dom.js";
+import { Slot, blame, field, h, main, put, say } from "./dom.js";
 import { form } from "./form.js";
 import { persist, sure, why } from "./persist.js";
 import { about, money, moment, number, t } from "./text.js";
 import { Poll } from "./time.js";
 import { figures } from "./figures.js";
+import { productCard } from "./product.js";
 
 const id = location.pathname.split("/").at(-1);
 const path = `/api/sales/${id}`;
+const copyKey = random(); // the copies of one visit are one
 let sale = null;
 let doing = "";
 
@@ -32,6 +34,17 @@ const DO = {
   end: { in: ["exposed", "paused"], sure: true },
   kill: { in: ["exposed", "paused"], sure: true, danger: true },
 };
+
+async function copy() {
+  if (doing) return;
+  doing = "copy";
+  draw();
+  const answer = await change("POST", `${path}/copy`, {}, (text) => put(note, text), { "Idempotency-Key": copyKey });
+  if (answer.ok) return location.assign(`/sales/${answer.body.id}`);
+  doing = "";
+  put(note, `${t("do.copy")}: ${answer.detail || why(answer)}`);
+  draw();
+}
 
 async function act(name) {
   if (doing) return;
@@ -89,6 +102,7 @@ function draw() {
       type: "button", id: `do-${name}`, class: d.danger ? "danger" : d.main ? "main" : "quiet", "data-main": d.main ? "" : undefined,
       "aria-disabled": doing ? "true" : undefined, onclick: () => act(name),
     }, t(doing === name ? "do.busy" : `do.${name}`))),
+    h("button", { type: "button", id: "do-copy", class: "quiet", "aria-disabled": doing ? "true" : undefined, onclick: copy }, t(doing === "copy" ? "do.busy" : "do.copy")),
     sale.state !== "draft" && h("a", { class: "button quiet", id: "csv", href: `${path}/report.csv`, download: `${id}.csv` }, t("do.csv")),
   ]);
   edit.show([sale.state === "draft" ? sale.version : sale.state].join(), () => {
@@ -153,14 +167,29 @@ async function showLog() {
 
 // The orders are loaded when they are opened, a hundred at a time.
 const rows = h("div", {});
+const reason = h("input", { name: "reason", maxlength: "40", autocomplete: "off" });
 const more = h("button", { type: "button", class: "quiet", id: "more-orders", hidden: true, onclick: () => showOrders(more.dataset.after) }, t("office.more"));
-const orders = h("details", { class: "card", id: "orders", ontoggle: () => orders.open && showOrders("") }, h("summary", {}, t("orders.title")), rows, more);
+const orders = h("details", { class: "card", id: "orders", ontoggle: () => orders.open && showOrders("") }, h("summary", {}, t("orders.title")), field(t("orders.reason"), reason, t("orders.reason.hint")), rows, more);
+
+async function cancelOrder(reservation) {
+  if (doing || !(await sure(t("orders.cancel.sure"), t("orders.cancel")))) return;
+  blame(reason, "");
+  const text = reason.value.trim();
+  if (text === "") {
+    blame(reason, t("draft.unread"));
+    return reason.focus();
+  }
+  const answer = await change("POST", `${path}/orders/${reservation}/cancel`, { reason: text }, (said) => put(note, said));
+  put(note, answer.ok ? t("orders.cancelled") : answer.detail || why(answer));
+  await Promise.all([showOrders(""), poll.now(), showLog()]);
+}
 
 async function showOrders(after) {
   const answer = await persist(() => call("GET", `${path}/orders?after=${encodeURIComponent(after)}`), (text) => text && put(note, text));
   if (!answer.ok) return put(note, why(answer));
-  const part = table(t("orders.title"), ["at", "state", "name", "phone", "reservation"].map((c) => t(`orders.${c}`)),
-    answer.body.orders.map((o) => [moment(o.at), t(`order.${o.state}`), o.contact?.name ?? "", o.contact?.phone ?? "", o.reservation]));
+  const part = table(t("orders.title"), ["at", "state", "name", "phone", "reservation", "action"].map((c) => t(`orders.${c}`)),
+    answer.body.orders.map((o) => [moment(o.at), t(`order.${o.state}`), o.contact?.name ?? "", o.contact?.phone ?? "", o.reservation,
+      o.state === "pending_pay" ? h("button", { type: "button", class: "plain", "data-cancel": o.reservation, onclick: () => cancelOrder(o.reservation) }, t("orders.cancel")) : ""]));
   if (after === "") rows.replaceChildren(part);
   else rows.append(part);
   more.hidden = answer.body.orders.length < 100;
@@ -183,6 +212,6 @@ async function showNetworks() {
 
 await enter();
 if (await reload()) {
-  main.replaceChildren(head, actions.el, note, checks, live, edit.el, orders, networks, log);
+  main.replaceChildren(head, actions.el, note, checks, live, edit.el, await productCard(sale), orders, networks, log);
   await Promise.all([poll.now(), showLog()]);
 }

@@ -11,6 +11,20 @@ export function change(method, path, body, report = () => {}, headers = {}) {
   return persist(() => call(method, path, body, { "Flashsale-CSRF": me?.csrf ?? "", ...headers }), report);
 }
 
+// upload sends a file as the body of a change.
+export async function upload(path, file) {
+  try {
+    const response = await fetch(path, {
+      method: "POST", body: file, signal: AbortSignal.timeout(60_000),
+      headers: { Accept: "application/json", "Content-Type": "application/octet-stream", "Flashsale-CSRF": me?.csrf ?? "" },
+    });
+    const body = await response.json();
+    return { ok: response.ok, status: response.status, body, reason: String(body.reason ?? ""), detail: String(body.detail ?? "") };
+  } catch (cause) {
+    return { ok: false, status: 0, body: {}, reason: "unreachable", detail: String(cause) };
+  }
+}
+
 // enter returns the merchant. Without a session it asks for a name and a password first.
 export async function enter() {
   const answer = await persist(() => call("GET", "/api/me"), (text) => text && put(main, text));

@@ -1,4 +1,5 @@
 import { h, put } from "./dom.js";
+import { listPrice, one, picture } from "./product.js";
 import { money, moment, number, t } from "./text.js";
 
 // An Offer shows the product, the price and the times.
@@ -7,27 +8,47 @@ export class Offer {
   #title = h("h1", { id: "title" });
   #price = h("p", { class: "price", id: "price" });
   #free = h("dd", { id: "free" });
-  #meter = h("meter", { min: "0", "aria-label": "" });
+  #share = h("p", { id: "share" });
+  #bar = h("progress", { max: "1", "aria-label": t("offer.share") });
+  #sold = h("div", { class: "sold" }, this.#bar, this.#share);
   #facts = h("dl", { class: "facts" });
   #version = "";
+  #product = null;
+  #about = h("p", { class: "about", id: "about", hidden: true });
 
   constructor() {
     this.el = h("section", { class: "offer", "aria-labelledby": "title" },
       h("div", { class: "what" }, h("div", { class: "tile", "aria-hidden": "true" }, h("span", {})),
-        h("div", {}, this.#pill, this.#title, this.#price)),
-      h("div", { class: "when-and-how" }, this.#facts, this.#meter));
+        h("div", { class: "name" }, this.#pill, this.#title, this.#price, this.#sold)),
+      h("div", { class: "when-and-how" }, this.#about, this.#facts));
+  }
+
+  get title() { return this.#title.textContent; }
+
+  // show shows the product of the sale.
+  show(product) {
+    this.#product = product;
+    if (!product) return;
+    if (product.pictures?.length > 0) this.el.querySelector(".tile").replaceWith(picture(product.pictures[0], "(min-width: 56rem) 40rem, 100vw"));
+    put(this.#about, one(product.description));
+    this.#about.hidden = this.#about.textContent === "";
   }
 
   update(view, stage) {
     put(this.#pill, t(`phase.${phaseOf(view, stage)}`));
     this.#pill.dataset.phase = phaseOf(view, stage);
-    put(this.#title, view.title);
-    put(this.el.querySelector(".tile span"), [...view.title][0] ?? "");
-    put(this.#price, money(view.price, view.currency));
+    const title = one(this.#product?.title) || view.title;
+    put(this.#title, title);
+    const tile = this.el.querySelector(".tile span");
+    if (tile) put(tile, [...title][0] ?? "");
+    const before = this.#product ? listPrice(this.#product, view) : null;
+    const price = money(view.price, view.currency);
+    if (this.#price.textContent !== price + (before ? ` ${before.textContent}` : "")) this.#price.replaceChildren(price, ...(before ? [" ", before] : []));
     put(this.#free, t("offer.free.of", { free: number(view.free), stock: number(view.stock) }));
-    this.#meter.max = view.stock;
-    this.#meter.value = view.free;
-    this.#meter.setAttribute("aria-label", t("offer.free"));
+    const taken = (view.stock - view.free) / Math.max(1, view.stock);
+    this.#sold.hidden = ["upcoming", "lobby"].includes(phaseOf(view, stage));
+    this.#bar.value = taken;
+    put(this.#share, t("offer.taken", { n: Math.floor(100 * taken) }));
     const version = [view.starts_at, view.ends_at, view.per_user, view.queue].join();
     if (version === this.#version) return;
     this.#version = version;

@@ -1,4 +1,5 @@
 import { call } from "./api.js";
+import { openSession } from "./identity.js";
 import { h, main, put } from "./dom.js";
 import { persist, why } from "./persist.js";
 import { Receipt } from "./receipt.js";
@@ -14,7 +15,7 @@ const cards = new Map();
 async function refresh() {
   const answer = await call("GET", "/api/orders");
   if (answer.status === 401) {
-    await persist(() => call("POST", "/api/session"), (text) => put(note, text));
+    await openSession((text) => put(note, text));
     return 100;
   }
   if (!list.isConnected) main.replaceChildren(h("h1", {}, t("shop.orders.title")), note, none, list);
@@ -32,12 +33,13 @@ async function refresh() {
   }
   const els = orders.map((r) => cards.get(r.receipt).el);
   if (els.some((el, i) => list.children[i] !== el)) list.replaceChildren(...els);
-  return orders.some((r) => r.state === "reserved" || r.state === "pending_pay") ? 2000 : 10_000;
+  if (orders.some((r) => r.state === "reserved")) return 1500;
+  return orders.some((r) => r.state === "pending_pay") ? 2000 : 10_000;
 }
 
 const poll = new Poll(refresh);
 setInterval(() => {
   if (!document.hidden) for (const card of cards.values()) card.draw();
 }, 200);
-await Promise.all([keep(), persist(() => call("POST", "/api/session"), () => {})]);
+await Promise.all([keep(), openSession(() => {})]);
 await poll.now();

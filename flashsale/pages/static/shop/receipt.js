@@ -8,6 +8,7 @@ import { now } from "./time.js";
 // held lists the states in which a unit is kept for the buyer.
 export const held = (r) => r.state === "reserved" || r.state === "pending_pay" || r.state === "paid";
 
+const MOCK = "mock" in document.documentElement.dataset; // the shop has the mock provider
 const LONGEST = 600_000; // the longest delay of the mock provider
 
 // A Receipt shows a reservation and its actions. changed is called with the receipt after each
@@ -44,12 +45,13 @@ export class Receipt {
   // due reports whether to reload the order.
   due() {
     const late = Date.parse(this.#r.pay_by) + 300 < now();
+    if (!MOCK && this.#r.refunds > (this.#r.refunded ?? this.#r.refunds)) return true; // until the money is returned
     return this.#r.state === "reserved" || ((this.#r.state === "pending_pay" || (this.#late && this.#r.refunds === 0)) && late);
   }
 
   draw() {
     const r = this.#r;
-    const key = [r.state, r.refunds > 0, this.#doing, this.#leave, this.#late, this.#who?.name, this.#who?.phone].join();
+    const key = [r.state, r.refunds, r.refunded, this.#doing, this.#leave, this.#late, this.#who?.name, this.#who?.phone].join();
     this.#slot.show(key, (live) => this.#build(r, live));
   }
 
@@ -62,7 +64,8 @@ export class Receipt {
       this.#named ? [h("a", { href: `/sales/${r.sale}` }, r.title), " · "] : "",
       money(r.price, r.currency), " · ", moment(r.at)].flat());
     const text = h("p", {}, t(`receipt.${r.state}.text`, { time: moment(r.pay_by) }));
-    const refund = r.refunds > 0 && h("p", { class: "banner warn", "data-refund": "" }, t("receipt.refund", { n: r.refunds }));
+    const refund = r.refunds > 0 && h("p", { class: "banner warn", "data-refund": "" },
+      r.refunded === r.refunds ? t("receipt.refunded", { n: r.refunds }) : t("receipt.refund", { n: r.refunds }));
     const who = this.#who && h("p", { class: "hint", "data-who": "" }, t("receipt.for", this.#who));
     if (r.state !== "pending_pay") return [title, text, facts, r.state === "paid" && who, refund, note];
     this.#contact ??= new Contact(r.receipt, this.#who);
@@ -89,9 +92,9 @@ export class Receipt {
       title, left, text, facts, refund,
       this.#late && h("p", { class: "banner warn" }, t("receipt.late.text")),
       h("form", { class: "stack", novalidate: true, onsubmit: (e) => { e.preventDefault(); if (!this.#doing) this.#pay(); } }, this.#contact.el,
-        h("div", { class: "row" }, button("pay", () => {}, { type: "submit", class: "main", "data-main": "" }), button("cancel", () => this.#cancel()))),
+        h("div", { class: "row dock" }, button("pay", () => {}, { type: "submit", class: "main", "data-main": "" }), button("cancel", () => this.#cancel()))),
       note,
-      h("details", {}, h("summary", {}, t("receipt.mock")), h("p", { class: "hint" }, t("receipt.mock.text")),
+      MOCK && h("details", {}, h("summary", {}, t("receipt.mock")), h("p", { class: "hint" }, t("receipt.mock.text")),
         h("div", { class: "row" }, late, button("leave", () => { this.#leave = true; this.draw(); }))),
     ];
   }
@@ -125,8 +128,9 @@ export class Receipt {
         if (!said.ok) return said;
         this.#who = said.body.contact;
       }
-      return call("POST", `${order}/pay`, { payment, after_ms: 0 });
+      return call("POST", `${order}/pay`, MOCK ? { payment, after_ms: 0 } : {});
     });
+    if (answer.ok && answer.body.checkout) location.assign(answer.body.checkout); // the page of the payment provider
     if (answer.status === 400) this.#contact.blame(answer.body.field);
   }
 

@@ -1,11 +1,14 @@
+import { alertBuyer, alerts, calendarLink, switchAlerts } from "./alert.js";
 import { call, local, random, session } from "./api.js";
+import { openSession } from "./identity.js";
 import { Slot, h, main, put, say } from "./dom.js";
 import { Offer } from "./offer.js";
-import { persist, why } from "./persist.js";
+import { loadProduct } from "./product.js";
+import { persist, sure, why } from "./persist.js";
 import { Receipt, held } from "./receipt.js";
 import { stageOf } from "./stage.js";
 import { about, clockwise, number, t } from "./text.js";
-import { Poll, keep, now } from "./time.js";
+import { Poll, keep, later, now } from "./time.js";
 import { Work } from "./work.js";
 
 const id = location.pathname.split("/").at(-1);
@@ -13,6 +16,8 @@ const path = `/api/sales/${id}`;
 const placeKey = `fs.place.${id}`; // the signed ticket
 const lastKey = `fs.last.${id}`; // the last receipt; lost ones are in no list
 const buyKey = `fs.buy.${id}`; // of a purchase without a final response
+const clickKey = `fs.click.${id}`; // of a click without a final response
+const wantKey = `fs.want.${id}`; // whether the buyer has clicked, and waits for a unit
 
 let view = null;
 let turn = null;
@@ -22,16 +27,17 @@ let note = ""; // the text of the last response
 let trouble = ""; // why the page may be out of date
 let hasty = 0; // consecutive requests that were too early
 let stage = "";
+let left = session.get(`fs.left.${id}`) === true; // the buyer has left the line, and no longer polls for a turn
 
 const banner = h("div", { "aria-live": "polite" });
 const offer = new Offer();
 const mine = h("div", { class: "stack" });
 const action = new Slot({ class: "card action", id: "action" });
-const poll = new Poll(refresh);
+const poll = new Poll(refresh, () => ["waiting", "admitted"].includes(turn?.state)); // a ticket is lost without polls
 const work = new Work(id);
 
 // signedIn gets a session, as a guest if there is none.
-const signedIn = () => persist(() => call("POST", "/api/session"), (text) => { trouble = text; draw(); });
+const signedIn = () => openSession((text) => { trouble = text; draw(); });
 
 // take shows a status, or a view alone.
 function take(body) {
@@ -40,6 +46,8 @@ function take(body) {
     view = body.view;
     if (body.place) local.set(placeKey, body.place);
     if (body.state === "spent" || body.state === "passed") session.set(buyKey, null);
+    if (body.state !== "waiting" && body.state !== "admitted") local.set(wantKey, null);
+    if (body.restored) note = t("line.restored");
     for (const r of body.held ?? []) remember(r);
     for (const [name, r] of receipts) {
       // Held before and not now: it expired, was cancelled or was lost.
@@ -68,7 +76,7 @@ async function look(name) {
   if (looking.has(name)) return;
   looking.add(name);
   try {
-    const answer = await persist(() => call("GET", `/api/orders/${encodeURIComponent(name)}`), () => {});
+    const answer = await persist(() => call("GET", `/api/orders/${encodeURIComponent(name)}`), () => {}, () => true, 1500);
     if (answer.ok) remember(answer.body);
     else if (answer.status === 404 || answer.status === 400) {
       receipts.delete(name);
@@ -80,10 +88,24 @@ async function look(name) {
   draw();
 }
 
-// refresh reloads the status and returns when to poll again.
+// oneClick reports whether a click reserves a unit as soon as one is free.
+const oneClick = () => view.queue !== "direct";
+
+// refresh reloads the status and returns when to poll again. For a buyer who has clicked it
+// reserves a unit when the turn has come.
 async function refresh() {
   const place = local.get(placeKey);
-  let answer = await call("GET", `${path}/ticket`, undefined, place ? { "Flashsale-Place": place } : {});
+  let answer = left ? await call("GET", path) : { ok: false };
+  if (left && answer.ok) turn = null;
+  if (!left && view && oneClick() && place && local.get(wantKey)) answer = await call("POST", `${path}/ticket`, { place, buy: true });
+  if (!left && !answer.ok && ![0, 429, 500].includes(answer.status)) {
+    answer = await call("GET", `${path}/ticket`, undefined, place ? { "Flashsale-Place": place } : {});
+  }
+  if (answer.reason === "work_due") {
+    // Many buyers share this address: work proves that this is one of them.
+    const nonce = await work.again(answer.body);
+    if (nonce) answer = await call("GET", `${path}/ticket`, undefined, { "Flashsale-Work": nonce, ...(place ? { "Flashsale-Place": place } : {}) });
+  }
   if (answer.status === 401) {
     await signedIn();
     answer = await call("GET", `${path}/ticket`);
@@ -119,9 +141,15 @@ const worked = async () => (view.work > 0 && (await work.nonce())) || undefined;
 async function join() {
   doing = "join";
   note = "";
+  setLeft(false);
   draw();
   const place = local.get(placeKey) ?? undefined;
-  const ask = (body) => persist(() => call("POST", `${path}/ticket`, body), showNote);
+  const key = session.get(clickKey) ?? random();
+  session.set(clickKey, key);
+  if (oneClick()) local.set(wantKey, true);
+  const click = oneClick() ? { buy: true } : {};
+  const ask = (body) => persist(() => call("POST", `${path}/ticket`, { ...body, ...click },
+    { "Idempotency-Key": key, ...(body.work ? { "Flashsale-Work": body.work } : {}) }), showNote);
   let answer = await ask({ place, work: await worked() });
   if (answer.status === 401) {
     await signedIn();
@@ -134,8 +162,12 @@ async function join() {
     answer = await ask({ place, work: nonce });
   }
   doing = "";
+  session.set(clickKey, null);
   if (answer.ok) poll.in(take(answer.body));
-  else note = why(answer);
+  else {
+    note = why(answer);
+    local.set(wantKey, null);
+  }
   draw();
   if (!answer.ok) poll.now();
 }
@@ -150,7 +182,7 @@ async function buy() {
   doing = "buy";
   note = "";
   draw();
-  const answer = await persist(() => call("POST", `${path}/orders`, { token }, { "Idempotency-Key": key, "Flashsale-Token": token }), showNote, () => now() < Date.parse(until));
+  const answer = await persist(() => call("POST", `${path}/orders`, { token }, { "Idempotency-Key": key }), showNote, () => now() < Date.parse(until));
   doing = "";
   if (answer.ok) {
     session.set(buyKey, null);
@@ -162,6 +194,30 @@ async function buy() {
     poll.now();
   }
   draw();
+}
+
+function setLeft(on) {
+  left = on;
+  session.set(`fs.left.${id}`, on || null);
+}
+
+// leave stops polling: the position is free for others after the grace period, and can be
+// restored for a while.
+async function leave() {
+  if (!(await sure(t("leave.sure"), t("leave.yes")))) return;
+  setLeft(true);
+  local.set(wantKey, null);
+  poll.now();
+}
+
+let reminder = ""; // the start for which a reminder is planned
+
+// planReminder reminds the buyer a minute before the start, if wanted, while the page is open.
+function planReminder() {
+  const wait = Date.parse(view.starts_at) - now() - 60_000;
+  if (!alerts() || reminder === view.starts_at || !(wait > 0) || wait > 2 ** 31 - 1) return;
+  const at = (reminder = view.starts_at);
+  later(wait, () => view.starts_at === at && alertBuyer(t("remind.soon"), view.title));
 }
 
 function showNote(text) {
@@ -176,6 +232,7 @@ function draw() {
     return;
   }
   if (!offer.el.isConnected) {
+    loadProduct(view.id).then((p) => { offer.show(p); draw(); });
     main.replaceChildren(banner, h("div", { class: "sale" }, offer.el, h("div", { class: "stack now" }, mine, action.el)));
   }
   const before = stage;
@@ -187,12 +244,16 @@ function draw() {
   const passed = turn?.state === "passed" && ["open", "all_taken"].includes(stage);
   action.el.hidden = stage === "enough";
   action.el.dataset.stage = stage;
-  action.show([stage, doing, passed, view.phase === "paused", view.phase === "all_taken", view.queue, view.work].join(), (live) => build(live, passed));
+  action.show([stage, doing, passed, alerts(), view.starts_at, offer.title, view.phase === "paused", view.phase === "all_taken", view.queue, view.work].join(), (live) => build(live, passed));
   const title = t(`stage.${stage}`);
   if (stage !== before) {
-    if (before || stage === "turn") say(title);
-    document.title = `${stage === "turn" ? "● " : ""}${title} · ${view.title}`;
+    if ((before || stage === "turn") && stage !== "enough") say(title);
+    if (before && (stage === "turn" || (["upcoming", "lobby"].includes(before) && stage === "open"))) alertBuyer(title, view.title);
   }
+  const unpaid = [...receipts.values()].find((r) => held(r) && r.state !== "paid");
+  const head = unpaid ? `● ${t(`receipt.${unpaid.state}`)}` : stage === "turn" ? `● ${title}` : title;
+  if (document.title !== `${head} · ${view.title}`) document.title = `${head} · ${view.title}`;
+  planReminder();
 }
 
 function drawBanner() {
@@ -205,13 +266,25 @@ function drawBanner() {
 
 const cards = new Map();
 
+let drawn = false; // whether the receipts were drawn before
+
+// reserved announces a new unit: it was perhaps reserved while the page was hidden.
+function reserved(r) {
+  const text = t(`receipt.${r.state}`);
+  say(text);
+  alertBuyer(text, view.title);
+}
+
 // The units that the buyer holds. A finished order is shown only if it is the newest.
 function drawReceipts() {
   const all = [...receipts.values()].sort((a, b) => Date.parse(b.at) - Date.parse(a.at));
   const shown = all.filter((r, i) => held(r) || i === 0);
   for (const r of shown) {
     const card = cards.get(r.receipt);
-    if (!card) cards.set(r.receipt, new Receipt(r, changed));
+    if (!card) {
+      cards.set(r.receipt, new Receipt(r, changed));
+      if (drawn && held(r) && r.state !== "paid") reserved(r);
+    }
     else if (card.receipt !== r) {
       if (card.receipt.state !== r.state) say(t(`receipt.${r.state}`));
       card.update(r);
@@ -222,6 +295,7 @@ function drawReceipts() {
     card.el.remove();
     cards.delete(name);
   }
+  drawn = true;
   const els = shown.map((r) => cards.get(r.receipt).el);
   if (els.some((el, i) => mine.children[i] !== el)) mine.replaceChildren(...els);
 }
@@ -237,10 +311,14 @@ function build(live, passed) {
   const text = h("p", {}, t(passed ? "stage.passed.text" : stage === "line" && view.phase === "all_taken" ? "stage.line.taken" : `stage.${stage}.text`, { n: number(view.per_user) }));
   const notes = h("p", { class: "note", id: "note", "aria-live": "polite" });
   live(() => put(notes, note));
-  const button = (name, on, label, off = false) => h("button", {
+  const button = (name, on, label, off = false) => h("div", { class: "dock" }, h("button", {
     type: "button", class: "main", id: name, "data-main": "", disabled: off, "aria-disabled": doing ? "true" : undefined, "aria-describedby": "note",
     onclick: () => { if (!doing) on(); },
-  }, t(doing === name ? `${name}.busy` : label));
+  }, t(doing === name ? `${name}.busy` : label)));
+  const notify = (label) => h("button", {
+    type: "button", class: "quiet", id: "notify", "aria-pressed": String(alerts()), onclick: () => switchAlerts().then(draw),
+  }, alerts() ? `✓ ${t("notify.on")}` : t(label));
+  const remind = () => h("div", { class: "row" }, notify("remind"), calendarLink(view, offer.title));
   const clock = (until) => {
     const el = h("p", { class: "clock", role: "timer" });
     live(() => {
@@ -253,22 +331,30 @@ function build(live, passed) {
   const starts = () => Date.parse(view.starts_at);
   const toil = view.work > 0 && work.el;
   switch (stage) {
-    case "upcoming": return [title, clock(starts), text, button("join", join, label(), true), toil, notes];
+    case "upcoming": return [title, clock(starts), text, button("join", join, label(), true), remind(), toil, notes];
     case "lobby": return [title, clock(starts), text, button("join", join, "join.lobby"), toil, notes];
-    case "drawn": return [title, clock(starts), text, notes];
+    case "drawn": return [title, clock(starts), text, h("div", { class: "row" }, notify("notify")), notes];
     case "open":
     case "all_taken": return [title, text, button("join", join, label()), toil, notes];
-    case "line": return [title, ...line(live), text, notes];
+    case "line": return [title, ...line(live), text,
+      h("div", { class: "row dock" }, notify("notify"), h("button", { type: "button", class: "quiet", id: "leave", onclick: leave }, t("leave"))), notes];
     case "turn": return [title, clock(() => Date.parse(turn?.until)), text, button("buy", buy, "buy", view.phase === "paused"), notes];
     default: return [title, text, notes, h("p", {}, h("a", { href: "/" }, t("nav.more")))];
   }
 }
 
-const label = () => (view.queue === "direct" ? "join.direct" : "join");
+const label = () => (view.queue === "direct" ? "join.direct" : stage === "all_taken" ? "join" : "join.now");
+
+// range returns the range of an estimate.
+function range({ eta_ms, eta_low_ms, eta_high_ms }) {
+  const [low, high] = [about(eta_low_ms ?? eta_ms), about(eta_high_ms ?? eta_ms)];
+  return low === high ? high : t("line.range", { low, high });
+}
 
 function line(live) {
   const ahead = h("strong", { id: "ahead" });
   const eta = h("strong", { id: "eta" });
+  const share = h("dd", { id: "progress" });
   const bar = h("progress", { max: "1", "aria-label": t("line.progress") });
   const key = `fs.first.${id}`;
   live(() => {
@@ -276,13 +362,15 @@ function line(live) {
     const first = Math.max(turn.ahead, session.get(key) ?? 0, 1);
     session.set(key, first);
     put(ahead, number(turn.ahead));
-    put(eta, turn.eta_ms > 0 ? about(turn.eta_ms) : t("line.soon"));
+    put(eta, turn.unlikely ? t("line.unlikely") : turn.eta_ms > 0 ? range(turn) : t("line.soon"));
     bar.value = 1 - turn.ahead / (first + 1);
+    put(share, `${Math.round(100 * bar.value)} %`);
   });
   return [
     h("dl", { class: "facts" },
       h("div", {}, h("dt", {}, t("line.ahead")), h("dd", {}, ahead)),
-      h("div", {}, h("dt", {}, t("line.eta")), h("dd", {}, eta))),
+      h("div", {}, h("dt", {}, t("line.eta")), h("dd", {}, eta)),
+      h("div", {}, h("dt", {}, t("line.progress")), share)),
     bar,
   ];
 }
@@ -305,7 +393,7 @@ function lookSlowly(name) {
   const s = slow.get(name) ?? { next: 0, wait: 300 };
   if (performance.now() < s.next) return;
   s.next = performance.now() + s.wait * (1 + Math.random() / 4);
-  s.wait = Math.min(5000, s.wait * 1.6);
+  s.wait = Math.min(1500, s.wait * 1.6); // a lost reservation is shown within 2 s
   slow.set(name, s);
   look(name);
 }

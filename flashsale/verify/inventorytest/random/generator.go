@@ -15,7 +15,8 @@ type generator struct {
 	sales   []string
 	epochs  map[string]int64 // the last epoch that a sale was opened with
 	last    map[string]sale.InitialState
-	ranks   map[string]int64 // the last rank of a user, by sale and user
+	earlier map[string][]sale.Reservation // of the epoch before the last
+	ranks   map[string]int64              // the last rank of a user, by sale and user
 	tickets []string
 	n       int
 }
@@ -23,7 +24,7 @@ type generator struct {
 func newGenerator(r *rand.Rand) *generator {
 	return &generator{
 		r: r, sales: []string{"one", "two", "three"}, epochs: make(map[string]int64),
-		last: make(map[string]sale.InitialState), ranks: make(map[string]int64),
+		last: make(map[string]sale.InitialState), earlier: make(map[string][]sale.Reservation), ranks: make(map[string]int64),
 	}
 }
 
@@ -70,10 +71,12 @@ func (g *generator) next(m *Model, now time.Time) command {
 	case n < 330:
 		c.op, c.user = "look", g.user()
 	case n < 470:
-		c.op, c.id, c.n = "admit", g.id("batch"), int64(1+g.r.IntN(4))
-		c.at = g.soon(now)
-		if g.chance(2) {
-			c.n = pick[int64](g, 0, -1, 1001)
+		c.op, c.user, c.n = "poll", g.user(), g.backlog()
+		if g.chance(40) {
+			c.id = g.id("reservation")
+		}
+		if g.chance(1) {
+			c.id = "short"
 		}
 	case n < 720:
 		return g.reserve(c, s)
@@ -86,10 +89,12 @@ func (g *generator) next(m *Model, now time.Time) command {
 				c.user = h.User
 			}
 		}
+	case n < 810 && len(g.earlier[c.sale]) > 0:
+		c.op, c.transfer = "transfer", pick(g, g.earlier[c.sale]...)
 	case n < 830:
 		c.op = "count"
 		if g.chance(40) {
-			c.op, c.user, c.id, c.n = "churn", g.user(), g.id("churn"), 1+g.r.Int64N(4*sale.MaxReservations)
+			c.op, c.user, c.id, c.n = "churn", g.user(), g.id("churn"), 1+g.r.Int64N(2*sale.MaxUnpaid)
 			c.at = now.Add(time.Minute)
 		}
 	case n < 890:
@@ -126,6 +131,14 @@ func (g *generator) next(m *Model, now time.Time) command {
 	return c
 }
 
+// backlog returns a bound on the stream, mostly none.
+func (g *generator) backlog() int64 {
+	if g.chance(80) {
+		return 0
+	}
+	return g.r.Int64N(6) - 1
+}
+
 // soon returns a time around now, mostly in the future.
 func (g *generator) soon(now time.Time) time.Time {
 	return now.Add(time.Duration(g.r.IntN(20_000_000)-1_000_000) * time.Microsecond)
@@ -149,6 +162,10 @@ func (g *generator) join(c command, s *modelSale, now time.Time) command {
 	if s.Queue == sale.Direct || g.chance(3) {
 		c.join.Batch, c.join.Until = g.id("batch"), g.soon(now)
 	}
+	if g.chance(30) {
+		c.join.Reservation = g.id("reservation")
+	}
+	c.join.MaxBacklog = max(0, g.backlog())
 	if t := s.ticket(c.join.User); t != nil && g.chance(5) {
 		c.join.Ticket = t.id
 	}
@@ -196,15 +213,20 @@ func (g *generator) time(c command, s *modelSale, m *Model, now time.Time) comma
 		return c
 	}
 	c.op, c.step = "clock", time.Duration(g.r.IntN(3_000_000))*time.Microsecond
-	if g.chance(50) {
+	if g.chance(3) {
+		c.step = sale.ReclaimFor
+	} else if g.chance(50) {
 		marks := []time.Time{s.StartsAt, s.EndsAt, s.StartsAt.Add(-s.Lobby)}
 		for _, t := range s.tickets {
 			if t.state == sale.Admitted {
 				marks = append(marks, t.until, t.until)
 			}
+			if !t.seen.IsZero() {
+				marks = append(marks, t.seen, t.seen, t.seen.Add(sale.ReclaimFor))
+			}
 		}
 		at := pick(g, marks...).Add(pick(g, -time.Millisecond, -time.Microsecond, 0, 0, time.Microsecond, time.Millisecond))
-		if d := at.Sub(now); d > 0 && d < time.Minute {
+		if d := at.Sub(now); d > 0 && d < 11*time.Minute {
 			c.step = d
 		}
 	}
@@ -229,15 +251,20 @@ func (g *generator) open(c command, s *modelSale, now time.Time) command {
 	c.epoch = g.epochs[c.sale]
 	starts := now.Add(time.Duration(g.r.IntN(8000)-6000) * time.Millisecond).Truncate(time.Millisecond)
 	o := sale.InitialState{Sale: sale.Sale{ID: c.sale, Epoch: c.epoch, State: sale.Exposed, Draft: sale.Draft{
-		Stock: int64(g.r.IntN(9)), PerUser: 1 + g.r.IntN(3), Queue: pick(g, sale.Fifo, sale.Fifo, sale.Shuffled, sale.Direct),
-		StartsAt: starts, EndsAt: starts.Add(time.Duration(1+g.r.IntN(120_000)) * time.Millisecond),
-		Lobby: time.Duration(g.r.IntN(4000)) * time.Millisecond, PayWithin: time.Minute, TokenFor: 10 * time.Second,
+		Stock: int64(g.r.IntN(9)), Headroom: g.r.IntN(3), PerUser: 1 + g.r.IntN(3), Queue: pick(g, sale.Fifo, sale.Fifo, sale.Shuffled, sale.Direct),
+		StartsAt: starts, EndsAt: starts.Add(time.Duration(1+g.r.IntN(pick(g, 120_000, 1_200_000))) * time.Millisecond),
+		Lobby: time.Duration(g.r.IntN(4000)) * time.Millisecond, PayWithin: time.Minute, TokenFor: time.Duration(1+g.r.IntN(10)) * time.Second,
 	}}}
 	if g.chance(5) {
 		o.Sale.State = sale.Paused
 	}
+	if g.chance(20) {
+		o.Unpaid = map[string]int{g.user(): 1 + g.r.IntN(5)}
+	}
 	if s != nil {
+		g.earlier[c.sale] = nil
 		for _, h := range s.reservations {
+			g.earlier[c.sale] = append(g.earlier[c.sale], h.Reservation)
 			switch n := g.r.IntN(10); {
 			case h.returned || h.Slot > o.Sale.PerUser || int64(len(o.Reserved)+len(o.Pending)) == o.Sale.Stock && n < 9:
 			case n < 3:

@@ -16,15 +16,18 @@ type Model struct {
 	Clock     *inventorytest.Clock
 	Redeliver time.Duration
 
-	mu    sync.Mutex
-	seen  time.Time
-	sales map[string]*modelSale
+	mu      sync.Mutex
+	seen    time.Time
+	sales   map[string]*modelSale
+	workers map[string]time.Time
 }
 
 type modelSale struct {
 	sale.Sale
 	closed, paused bool
 	free, lastRank int64
+	turns, left    int64
+	unpaid         map[string]int      // returned reservations of earlier epochs
 	tickets        []*modelTicket      // one per user
 	reservations   []*modelReservation // all reservations of the epoch
 	stream         []*modelEntry
@@ -35,6 +38,8 @@ type modelTicket struct {
 	state           sale.TicketState // Waiting, Admitted (also when expired) or Spent
 	rank            int64
 	until           time.Time
+	seen            time.Time // absent from then on; zero if it needs no presence
+	parked          bool      // not in the queue
 	last            *modelReservation
 }
 
@@ -90,50 +95,6 @@ func (s *modelSale) held(user string) (rs []sale.Reservation) {
 	return rs
 }
 
-// hasEnough reports whether a user can reserve no more units in this epoch.
-func (s *modelSale) hasEnough(user string) bool {
-	got, held := 0, 0
-	for _, h := range s.reservations {
-		if h.User == user {
-			got++
-			if !h.returned {
-				held++
-			}
-		}
-	}
-	return held >= s.PerUser || got >= sale.MaxReservations
-}
-
-func (s *modelSale) waiting() (ts []*modelTicket) {
-	for _, t := range s.tickets {
-		if t.state == sale.Waiting {
-			ts = append(ts, t)
-		}
-	}
-	slices.SortFunc(ts, func(a, b *modelTicket) int { return cmp.Compare(a.rank, b.rank) })
-	return ts
-}
-
-func (s *modelSale) status(user string, now time.Time) sale.TicketStatus {
-	st := sale.TicketStatus{State: sale.NoTicket, Reserved: s.held(user)}
-	t := s.ticket(user)
-	if t == nil {
-		return st
-	}
-	st.State, st.Ticket, st.Rank = t.state, t.id, t.rank
-	switch {
-	case t.state == sale.Waiting:
-		st.Ahead = int64(slices.Index(s.waiting(), t))
-	case t.state == sale.Spent:
-		st.Last = &t.last.Reservation
-	case !now.Before(t.until):
-		st.State = sale.TicketExpired
-	default:
-		st.Batch, st.Until = t.batch, t.until
-	}
-	return st
-}
-
 func (m *Model) Open(_ context.Context, o sale.InitialState) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -148,7 +109,7 @@ func (m *Model) Open(_ context.Context, o sale.InitialState) error {
 	} else if s != nil && len(s.stream) > 0 {
 		return sale.ErrConflict
 	}
-	s := &modelSale{Sale: o.Sale, paused: o.Sale.State == sale.Paused}
+	s := &modelSale{Sale: o.Sale, paused: o.Sale.State == sale.Paused, unpaid: o.Unpaid}
 	s.free = s.Stock - int64(len(o.Reserved)+len(o.Pending))
 	for _, r := range slices.Concat(o.Reserved, o.Pending) {
 		s.reservations = append(s.reservations, &modelReservation{Reservation: r})
@@ -203,86 +164,4 @@ func (m *Model) SetPaid(_ context.Context, id string, epoch int64, paid int64) e
 		s.Paid = max(s.Paid, paid)
 	}
 	return err
-}
-
-func (m *Model) Join(_ context.Context, j sale.JoinRequest) (sale.TicketStatus, error) {
-	if err := j.Validate(); err != nil {
-		return sale.TicketStatus{}, err
-	}
-	s, now, err := m.at(j.Sale, j.Epoch)
-	defer m.mu.Unlock()
-	if err != nil {
-		return sale.TicketStatus{}, err
-	}
-	st := s.status(j.User, now)
-	old := s.ticket(j.User)
-	if st.State == sale.Waiting || st.State == sale.Admitted || old != nil && old.id == j.Ticket {
-		return st, nil
-	}
-	opens := s.StartsAt
-	if s.Queue == sale.Shuffled && j.Batch == "" {
-		opens = opens.Add(-s.Lobby)
-	}
-	switch {
-	case !now.Before(s.EndsAt):
-		st.Reason = sale.HasEnded
-	case s.paused && j.Batch != "":
-		st.Reason = sale.IsPaused
-	case now.Before(opens):
-		st.Reason = sale.NotStarted
-	case s.hasEnough(j.User):
-		st.Reason = sale.PerUserLimit
-	case j.Batch == "" && j.Max > 0 && int64(len(s.waiting())) >= j.Max:
-		st.Reason = sale.QueueFull
-	}
-	if st.Reason != sale.OK {
-		return st, nil
-	}
-	t := &modelTicket{id: j.Ticket, user: j.User, state: sale.Waiting}
-	taken := func(o *modelTicket) bool { return o.rank == t.rank }
-	switch {
-	case j.Rank > 0 && old == nil:
-		t.rank = j.Rank
-	case j.Lot > 0 && s.Queue == sale.Shuffled && now.Before(s.StartsAt):
-		t.rank = j.Lot
-	default:
-		t.rank = max(s.lastRank+1, now.UnixMicro())
-	}
-	for slices.ContainsFunc(s.waiting(), taken) {
-		t.rank++
-	}
-	s.lastRank = max(s.lastRank, t.rank)
-	if j.Batch != "" {
-		t.state, t.batch, t.until = sale.Admitted, j.Batch, j.Until.UTC().Truncate(time.Millisecond)
-	}
-	s.tickets = slices.DeleteFunc(s.tickets, func(o *modelTicket) bool { return o == old })
-	s.tickets = append(s.tickets, t)
-	return s.status(j.User, now), nil
-}
-
-func (m *Model) Status(_ context.Context, id string, epoch int64, user string) (sale.TicketStatus, error) {
-	s, now, err := m.at(id, epoch)
-	defer m.mu.Unlock()
-	if err != nil {
-		return sale.TicketStatus{}, err
-	}
-	return s.status(user, now), nil
-}
-
-func (m *Model) Admit(_ context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
-	if n < 1 || n > 1000 || batch == "" || len(batch) > 64 {
-		return 0, sale.ErrInvalid
-	}
-	s, now, err := m.at(id, epoch)
-	defer m.mu.Unlock()
-	until = until.UTC().Truncate(time.Millisecond)
-	if err != nil || s.paused || now.Before(s.StartsAt) || !now.Before(s.EndsAt) || !now.Before(until) {
-		return 0, err
-	}
-	line := s.waiting()
-	line = line[:min(n, len(line))]
-	for _, t := range line {
-		t.state, t.batch, t.until = sale.Admitted, batch, until
-	}
-	return len(line), nil
 }

@@ -25,7 +25,7 @@ func (m *Model) Reserve(_ context.Context, a sale.ReserveRequest) (sale.ReserveR
 			return sale.ReserveResult{Repeated: true, Reservation: h.Reservation}, nil
 		}
 	}
-	t, held := s.ticket(a.User), s.held(a.User)
+	t := s.ticket(a.User)
 	switch {
 	case !now.Before(s.EndsAt):
 		return sale.ReserveResult{Reason: sale.HasEnded}, nil
@@ -33,28 +33,61 @@ func (m *Model) Reserve(_ context.Context, a sale.ReserveRequest) (sale.ReserveR
 		return sale.ReserveResult{Reason: sale.IsPaused}, nil
 	case now.Before(s.StartsAt):
 		return sale.ReserveResult{Reason: sale.NotStarted}, nil
-	case t == nil || t.id != a.Ticket || t.state != sale.Admitted:
+	case t == nil || t.id != a.Ticket || t.state != sale.Admitted || s.status(a.User, now).Absent:
 		return sale.ReserveResult{Reason: sale.NotAdmitted}, nil
-	case !now.Before(t.until):
+	case s.status(a.User, now).State == sale.TicketExpired:
 		return sale.ReserveResult{Reason: sale.AdmissionExpired}, nil
 	case s.hasEnough(a.User):
 		return sale.ReserveResult{Reason: sale.PerUserLimit}, nil
 	case s.free == 0:
 		return sale.ReserveResult{Reason: sale.IsAllTaken}, nil
 	}
+	return sale.ReserveResult{Reservation: s.take(t, a.Reservation, a.Key, now)}, nil
+}
+
+func (s *modelSale) take(t *modelTicket, id, key string, now time.Time) sale.Reservation {
 	at := now.Truncate(time.Millisecond)
 	r := sale.Reservation{
-		ID: a.Reservation, Sale: s.ID, Epoch: s.Epoch, User: a.User, Slot: 1,
-		Ticket: a.Ticket, Key: a.Key, At: at, PayBy: at.Add(s.PayWithin),
+		ID: id, Sale: s.ID, Epoch: s.Epoch, User: t.user, Slot: 1,
+		Ticket: t.id, Key: key, At: at, PayBy: at.Add(s.PayWithin),
 	}
-	for slices.ContainsFunc(held, func(o sale.Reservation) bool { return o.Slot == r.Slot }) {
+	for slices.ContainsFunc(s.held(t.user), func(o sale.Reservation) bool { return o.Slot == r.Slot }) {
 		r.Slot++
 	}
 	s.free--
 	t.state, t.last = sale.Spent, &modelReservation{Reservation: r}
 	s.reservations = append(s.reservations, t.last)
 	s.stream = append(s.stream, &modelEntry{Entry: sale.Entry{ID: r.ID, Reservation: r}})
-	return sale.ReserveResult{Reservation: r}, nil
+	return r
+}
+
+func (m *Model) Transfer(_ context.Context, epoch int64, r sale.Reservation) (bool, error) {
+	if err := r.Validate(); err != nil {
+		return false, err
+	}
+	s, _, err := m.at(r.Sale, epoch)
+	defer m.mu.Unlock()
+	if err != nil {
+		return false, err
+	}
+	if h := s.find(func(h *modelReservation) bool { return h.ID == r.ID }); h != nil {
+		return h.User == r.User, nil
+	}
+	other := s.find(func(h *modelReservation) bool {
+		return h.User == r.User && (h.Ticket == r.Ticket || h.Key == r.Key && r.Key != "")
+	})
+	if other != nil || len(s.held(r.User)) >= s.PerUser || s.free == 0 {
+		return false, nil
+	}
+	used := func(o sale.Reservation) bool { return o.Slot == r.Slot }
+	if r.Slot > s.PerUser || slices.ContainsFunc(s.held(r.User), used) {
+		for r.Slot = 1; slices.ContainsFunc(s.held(r.User), used); r.Slot++ {
+		}
+	}
+	s.free--
+	s.reservations = append(s.reservations, &modelReservation{Reservation: r})
+	s.stream = append(s.stream, &modelEntry{Entry: sale.Entry{ID: r.ID, Reservation: r}})
+	return true, nil
 }
 
 func (m *Model) Return(_ context.Context, id string, epoch int64, user, reservation string) (bool, error) {
@@ -78,14 +111,10 @@ func (m *Model) Counts(_ context.Context, id string, epoch int64) (sale.Counts, 
 	if err != nil {
 		return sale.Counts{}, err
 	}
+	s.park(now)
 	c := sale.Counts{
-		Now: now.Truncate(time.Millisecond), Stock: s.Stock, Free: s.free,
+		Now: now.Truncate(time.Millisecond), Stock: s.Stock, Free: s.free, Outstanding: s.outstanding(now), Turns: s.turns, Left: s.left,
 		Waiting: int64(len(s.waiting())), Backlog: int64(len(s.stream)), Paused: s.paused, Paid: s.Paid,
-	}
-	for _, t := range s.tickets {
-		if t.state == sale.Admitted && now.Before(t.until) {
-			c.Outstanding++
-		}
 	}
 	for _, h := range s.reservations {
 		if !h.returned {
@@ -134,6 +163,27 @@ func (m *Model) Ack(_ context.Context, id string, epoch int64, ids ...string) er
 	}
 	s.stream = slices.DeleteFunc(s.stream, func(e *modelEntry) bool { return slices.Contains(ids, e.ID) })
 	return nil
+}
+
+// Attend implements sale.Inventory.
+func (m *Model) Attend(_ context.Context, worker string) (stopped int, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !sale.IsWorkerName(worker) {
+		return 0, sale.ErrInvalid
+	}
+	now := m.now()
+	if m.workers == nil {
+		m.workers = map[string]time.Time{}
+	}
+	m.workers[worker] = now
+	for name, at := range m.workers {
+		if now.Sub(at) >= sale.WorkerFor {
+			delete(m.workers, name)
+			stopped++
+		}
+	}
+	return stopped, nil
 }
 
 func (m *Model) Delete(_ context.Context, id string, epoch int64) error {

@@ -41,19 +41,20 @@ func Run(t *testing.T, open inventorytest.Open, seed uint64, commands int) {
 
 // A command is one call or one step of the clock. It does not depend on previous commands.
 type command struct {
-	op      string
-	sale    string
-	epoch   int64
-	opening sale.InitialState
-	join    sale.JoinRequest
-	reserve sale.ReserveRequest
-	user    string
-	id      string // of a reservation, a batch or a worker
-	ids     []string
-	n       int64
-	flag    bool
-	at      time.Time
-	step    time.Duration
+	op       string
+	sale     string
+	epoch    int64
+	opening  sale.InitialState
+	join     sale.JoinRequest
+	reserve  sale.ReserveRequest
+	transfer sale.Reservation
+	user     string
+	id       string // of a reservation, a batch or a worker
+	ids      []string
+	n        int64
+	flag     bool
+	at       time.Time
+	step     time.Duration
 }
 
 func (c command) String() string {
@@ -62,13 +63,15 @@ func (c command) String() string {
 		return fmt.Sprintf("clock %+v", c.step)
 	case "open":
 		o := c.opening
-		return fmt.Sprintf("open %s/%d %s stock %d per user %d %v–%v lobby %v state %q holds %+v before %+v", c.sale, c.epoch, o.Sale.Queue,
-			o.Sale.Stock, o.Sale.PerUser, o.Sale.StartsAt.Sub(inventorytest.Start()), o.Sale.EndsAt.Sub(inventorytest.Start()), o.Sale.Lobby, o.Sale.State, o.Reserved, o.Pending)
+		return fmt.Sprintf("open %s/%d %s stock %d per user %d headroom %d token %v %v–%v lobby %v state %q unpaid %v holds %+v before %+v", c.sale, c.epoch, o.Sale.Queue,
+			o.Sale.Stock, o.Sale.PerUser, o.Sale.Headroom, o.Sale.TokenFor, o.Sale.StartsAt.Sub(inventorytest.Start()), o.Sale.EndsAt.Sub(inventorytest.Start()), o.Sale.Lobby, o.Sale.State, o.Unpaid, o.Reserved, o.Pending)
 	case "join":
 		j := c.join
-		return fmt.Sprintf("join %s/%d %s ticket %s rank %d lot %d max %d batch %q%s", c.sale, c.epoch, j.User, j.Ticket, j.Rank, j.Lot, j.Max, j.Batch, until(j.Until))
+		return fmt.Sprintf("join %s/%d %s ticket %s rank %d lot %d max %d batch %q%s reservation %q backlog %d", c.sale, c.epoch, j.User, j.Ticket, j.Rank, j.Lot, j.Max, j.Batch, until(j.Until), j.Reservation, j.MaxBacklog)
 	case "reserve":
 		return fmt.Sprintf("reserve %s/%d %s ticket %s key %q id %s", c.sale, c.epoch, c.reserve.User, c.reserve.Ticket, c.reserve.Key, c.reserve.Reservation)
+	case "transfer":
+		return fmt.Sprintf("transfer to %s/%d %+v", c.sale, c.epoch, c.transfer)
 	}
 	return fmt.Sprintf("%s %s/%d user %q id %q ids %v n %d flag %v%s", c.op, c.sale, c.epoch, c.user, c.id, c.ids, c.n, c.flag, until(c.at))
 }
@@ -186,12 +189,15 @@ func (p *pair) call(g sale.Inventory, c command, model bool) (any, error) {
 		return nil, g.SetStock(ctx, c.sale, c.epoch, c.n)
 	case "paid":
 		return nil, g.SetPaid(ctx, c.sale, c.epoch, c.n)
-	case "join", "look":
+	case "join", "poll", "look":
 		var st sale.TicketStatus
 		var err error
-		if c.op == "join" {
+		switch c.op {
+		case "join":
 			st, err = g.Join(ctx, c.join)
-		} else {
+		case "poll":
+			st, err = g.Poll(ctx, sale.PollRequest{Sale: c.sale, Epoch: c.epoch, User: c.user, Reservation: c.id, MaxBacklog: c.n})
+		default:
 			st, err = g.Status(ctx, c.sale, c.epoch, c.user)
 		}
 		st = inventorytest.StatusInUTC(st)
@@ -199,13 +205,13 @@ func (p *pair) call(g sale.Inventory, c command, model bool) (any, error) {
 			p.status = st
 		}
 		return st, err
-	case "admit":
-		n, err := g.Admit(ctx, c.sale, c.epoch, c.id, int(c.n), c.at)
-		return n, err
 	case "reserve":
 		o, err := g.Reserve(ctx, c.reserve)
 		o.Reservation = inventorytest.InUTC(o.Reservation)
 		return o, err
+	case "transfer":
+		yes, err := g.Transfer(ctx, c.epoch, c.transfer)
+		return yes, err
 	case "return":
 		yes, err := g.Return(ctx, c.sale, c.epoch, c.user, c.id)
 		return yes, err

@@ -45,24 +45,30 @@ func newModel() *model {
 func isOrder(s sale.OrderState) bool { return s != sale.Rejected && s != sale.Lost }
 func holds(s sale.OrderState) bool   { return s == sale.PendingPay || s == sale.Paid }
 
-func (m *model) place(r sale.Reservation) sale.OrderResult {
+func (m *model) place(epoch int64, r sale.Reservation) sale.OrderResult {
 	if o, ok := m.orders[r.ID]; ok {
 		return sale.OrderResult{State: o.state}
 	}
 	s := m.sales[r.Sale]
+	if epoch < s.epoch {
+		return sale.OrderResult{State: sale.Reserved, Fenced: true}
+	}
 	o := &modelOrder{r: r, state: sale.PendingPay}
-	m.orders[r.ID] = o
-	if s.sold == s.stock || r.Slot > s.perUser {
+	if r.Slot > s.perUser {
 		o.state = sale.Rejected
 	}
 	for _, x := range m.orders {
-		if x != o && x.r.Sale == r.Sale && (isOrder(x.state) && x.r.Ticket == r.Ticket || holds(x.state) && x.r.User == r.User && x.r.Slot == r.Slot) {
+		if x.r.Sale == r.Sale && (isOrder(x.state) && x.r.Ticket == r.Ticket || holds(x.state) && x.r.User == r.User && x.r.Slot == r.Slot) {
 			o.state = sale.Rejected
 		}
 	}
 	if o.state == sale.PendingPay {
+		if s.sold == s.stock {
+			return sale.OrderResult{State: sale.Reserved}
+		}
 		s.sold++
 	}
+	m.orders[r.ID] = o
 	return sale.OrderResult{State: o.state, New: true}
 }
 

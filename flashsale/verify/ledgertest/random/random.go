@@ -146,12 +146,14 @@ func (g *comparison) pick() sale.Reservation {
 func (g *comparison) createOrders() {
 	rs := make([]sale.Reservation, 1+g.r.IntN(5))
 	want := make([]sale.OrderResult, len(rs))
+	// Mostly the earliest epoch of a sale; the reservations of later ones are fenced.
+	epoch := max(1, min(g.model.sales[g.sales[0].ID].epoch, g.model.sales[g.sales[1].ID].epoch)-int64(g.r.IntN(8)/7))
 	for i := range rs {
 		rs[i] = g.pick()
-		want[i] = g.model.place(rs[i])
+		want[i] = g.model.place(epoch, rs[i])
 	}
-	g.last = fmt.Sprintf("CreateOrders %v", rs)
-	got, err := g.CreateOrders(g.ctx, rs, g.now)
+	g.last = fmt.Sprintf("CreateOrders %d %v", epoch, rs)
+	got, err := g.CreateOrders(g.ctx, epoch, rs, g.now)
 	g.must(err)
 	if !slices.Equal(got, want) {
 		g.t.Fatalf("step %d, %s: %+v, want %+v", g.steps, g.last, got, want)

@@ -1,0 +1,117 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/identity"
+	"github.com/floodweir/weir/flashsale/layers"
+	"github.com/floodweir/weir/flashsale/pass"
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/wire"
+)
+
+const (
+	loginPath   = "/login"
+	loginCookie = "fs_login"
+	loginFor    = 10 * time.Minute
+)
+
+// login sends the browser to the OpenID provider.
+func (c visitor) login(w http.ResponseWriter) {
+	if c.config.OIDC == nil {
+		c.notFound(w)
+		return
+	}
+	to, l, err := c.config.OIDC.Begin(c.r.Context(), returnPath(c.r.URL.Query().Get("return")))
+	if err != nil {
+		c.config.Log.Error("login unavailable", "error", err)
+		layers.Refusal{Reason: layers.Unavailable, Detail: "the login is unavailable", RetryAfter: 5 * time.Second}.Write(w)
+		return
+	}
+	text := c.config.Keys.Login(pass.Login{State: l.State, Nonce: l.Nonce, Verifier: l.Verifier, Return: l.Return, Expires: c.now.Add(loginFor)})
+	c.setCookie(w, loginCookie, loginPath, text, loginFor)
+	redirect(w, to)
+}
+
+// loggedIn opens the session of a buyer who returns from the OpenID provider.
+func (c visitor) loggedIn(w http.ResponseWriter) {
+	if c.config.OIDC == nil {
+		c.notFound(w)
+		return
+	}
+	l, err := c.config.Keys.OpenLogin(wire.Cookie(c.r.Header, loginCookie), c.now)
+	if err != nil {
+		layers.Refusal{Reason: layers.NoSession, Detail: "the login is over: begin again"}.Write(w)
+		return
+	}
+	c.setCookie(w, loginCookie, loginPath, "", 0) // a login can be finished once
+	buyer, err := c.config.OIDC.Finish(c.r.Context(), identity.Login{State: l.State, Nonce: l.Nonce, Verifier: l.Verifier, Return: l.Return}, c.r.URL.Query())
+	if errors.Is(err, identity.ErrInvalid) {
+		c.config.Log.Warn("login refused", "error", err)
+		layers.Refusal{Reason: layers.NoSession, Detail: "the login was not accepted"}.Write(w)
+		return
+	}
+	if err != nil {
+		c.config.Log.Error("login unavailable", "error", err)
+		layers.Refusal{Reason: layers.Unavailable, Detail: "the login is unavailable", RetryAfter: 5 * time.Second}.Write(w)
+		return
+	}
+	c.user, c.proof = buyer.ID, buyer.Proof
+	c.setSession(w, c.lifetime())
+	redirect(w, l.Return)
+}
+
+// redirect sends the browser elsewhere. The response names a user, so it is not stored.
+func redirect(w http.ResponseWriter, to string) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// returnPath returns a path of this site, or / if text is anything else.
+func returnPath(text string) string {
+	if !strings.HasPrefix(text, "/") || strings.HasPrefix(text, "//") || len(text) > pass.MaxField ||
+		strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == '\\' || r >= 0x7f }) {
+		return "/"
+	}
+	return text
+}
+
+// hasMembers reports whether buyers can have an identity.
+func (c visitor) hasMembers() bool { return c.config.Buyers != nil || c.config.OIDC != nil }
+
+// mayBuy reports whether the user may have a ticket of this sale, and refuses if not. Where
+// buyers can have an identity, a guest may hold one unit. A guest has one ticket at a time, so no
+// second unit can be bought between this check and the purchase.
+func (c visitor) mayBuy(w http.ResponseWriter, joins bool) bool {
+	if c.proof != identity.None {
+		return true
+	}
+	v, err := c.config.Service.View(c.r.Context(), c.id)
+	if err != nil {
+		c.fail(w, err)
+		return false
+	}
+	switch {
+	case v.Sale.MembersOnly:
+		wire.RefuseReason(w, sale.SignInRequired)
+		return false
+	case !c.hasMembers() || v.Sale.PerUser == 1:
+		return true
+	}
+	t, err := c.config.Service.Status(c.r.Context(), c.user, c.id, "")
+	if err != nil {
+		c.fail(w, err)
+		return false
+	}
+	// A repeated purchase has a ticket that is spent, and gets its first result.
+	if len(t.Reserved) > 0 && (joins || t.State != sale.Spent) {
+		layers.Refusal{Layer: sale.LS, Reason: sale.PerUserLimit, Detail: "a guest may hold one unit: sign in for more"}.Write(w)
+		return false
+	}
+	return true
+}
