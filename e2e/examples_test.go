@@ -132,7 +132,7 @@ func (l *lines) await(what string, want ...string) {
 	for _, w := range want {
 		missing[w] = true
 	}
-	deadline := time.NewTimer(20 * time.Second)
+	deadline := time.NewTimer(time.Minute)
 	defer deadline.Stop()
 	for len(missing) > 0 {
 		select {
@@ -143,7 +143,7 @@ func (l *lines) await(what string, want ...string) {
 			l.seen = append(l.seen, line)
 			delete(missing, line)
 		case <-deadline.C:
-			l.t.Fatalf("%s: no line %v within 20s; the program printed\n%s", what, missing, strings.Join(l.seen, "\n"))
+			l.t.Fatalf("%s: no line %v within a minute; the program printed\n%s", what, missing, strings.Join(l.seen, "\n"))
 		}
 	}
 }

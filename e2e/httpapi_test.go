@@ -11,10 +11,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/guard/instances"
 	"github.com/floodweir/weir/internal/porttest"
+	"github.com/floodweir/weir/policy"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
@@ -135,6 +138,47 @@ func TestAPIDocument(t *testing.T) {
 	if asked < 20 {
 		t.Errorf("asked %d examples, want all", asked)
 	}
+	report, err := json.Marshal(instances.Process{
+		ID: "0123456789ABCDEF", Service: "shop", Since: time.Now(),
+		Functions: []instances.Function{{Name: "pay", Limits: []string{"1/s"}, Mode: policy.Enforce, Protections: map[string]string{"breaker": "open"}, Calls: 0.5}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fits("the report of a program", "#/components/schemas/Program", report)
+	var described []string
+	for path, methods := range doc.Paths {
+		for method := range methods {
+			described = append(described, strings.ToUpper(method)+" "+path)
+		}
+	}
+	slices.Sort(described)
+	if got := knownRoutes(t, api); !slices.Equal(got, described) {
+		t.Errorf("the program serves\n%s\nand the document has\n%s", strings.Join(got, "\n"), strings.Join(described, "\n"))
+	}
+}
+
+// knownRoutes returns the routes of the HTTP API that the error of an unknown path lists.
+func knownRoutes(t *testing.T, api string) (all []string) {
+	res, err := http.Get(api + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var p struct{ Detail string }
+	if err := json.NewDecoder(res.Body).Decode(&p); err != nil {
+		t.Fatal(err)
+	}
+	for list := range strings.SplitSeq(strings.TrimPrefix(p.Detail, "known paths: "), "; ") {
+		method, paths, _ := strings.Cut(strings.Replace(list, "any method", "GET", 1), " ")
+		for path := range strings.SplitSeq(paths, ", ") {
+			if path != "/json" && path != "/healthcheck" { // of the gRPC interface
+				all = append(all, method+" "+path)
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // inOrder returns the names of a map in their order in a text.

@@ -169,10 +169,10 @@ func awaitLines(t *testing.T, log string, all []reqScenario, read func(line stri
 	})
 }
 
-// poll waits for up to ten seconds until ok holds.
+// poll waits for up to a minute until ok holds.
 func poll(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(10 * time.Second)
+	deadline := time.NewTimer(time.Minute)
 	defer deadline.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

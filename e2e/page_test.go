@@ -187,7 +187,7 @@ func (t *terminal) stop(prefix string) {
 		syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
 		select {
 		case <-p.ended:
-		case <-time.After(15 * time.Second):
+		case <-time.After(time.Minute):
 			syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 			<-p.ended
 		}

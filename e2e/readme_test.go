@@ -22,8 +22,8 @@ var instead = map[string]string{
 	"git clone https://github.com/floodweir/weir": "git clone -q \"$TREE\" weir && \"$OVERLAY\" \"$TREE\" weir",
 	// make test runs this test, so only its commands are printed.
 	"make test": "make -n test",
-	// With -trimpath, go vet prints the paths of the directory in which it ran first.
-	`go vet -vettool=$(command -v weir) ./... || echo "exit code $?"`: `GOFLAGS= go vet -vettool=$(command -v weir) ./... || echo "exit code $?"`,
+	// With -trimpath, go vet prints the paths of the directory in which it ran first for the same files.
+	`go vet -vettool=$(command -v weir) ./... || echo "exit code $?"`: `echo "package main // $PWD" >place.go && go vet -vettool=$(command -v weir) ./... || echo "exit code $?"; rm place.go`,
 }
 
 // servers are the commands that run until they are stopped.

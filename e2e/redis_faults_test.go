@@ -41,7 +41,7 @@ func wantUnavailable(t *testing.T, s weir.Store, key string, l weir.Limit, text 
 	if !errors.Is(err, weir.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), text) {
 		t.Errorf("Take(%q, 1) = %+v, %v, want an error that wraps ErrUnavailable and contains %q", key, d, err, text)
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > patient {
 		t.Errorf("Take(%q, 1) took %v to fail", key, took)
 	}
 }

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/programtest"
+	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/internal/porttest"
 )
 
@@ -123,5 +125,62 @@ func TestReplay(t *testing.T) {
 	}
 	if denied.Load() < 20 || denied.Load() > sent.Load()-20 {
 		t.Errorf("%d of %d requests denied, want some of both", denied.Load(), sent.Load())
+	}
+}
+
+// TestReplaySources compares a running program, two published versions and a file.
+func TestReplaySources(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	binary := programtest.Weir(t)
+	policies := func(limit string) string {
+		return "policies: [{ name: p, key: client.ip, limits: " + limit + " }]\n"
+	}
+	admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.URL.Path != "/v1/text" || r.Header.Get("Authorization") != "Bearer secret" {
+			http.NotFound(w, r)
+			return
+		}
+		json.NewEncoder(w).Encode(map[string]any{"version": 2, "text": policies("5/s")})
+	}))
+	defer admin.Close()
+	for _, limit := range []string{"2/s", "3/s"} {
+		cmd := exec.Command(binary, "apply", "-", "--store", "redis://"+redis.Addr)
+		cmd.Stdin = strings.NewReader(policies(limit))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("apply = %v: %s", err, out)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	if err := os.WriteFile(file, []byte(policies("9/s")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log := "time,client_ip,path\n" + strings.Repeat("1764000000.5,192.0.2.1,/\n", 10)
+	for _, test := range []struct{ args, want string }{
+		{"--store redis://" + redis.Addr, "[version 2:7]"},
+		{"--store redis://" + redis.Addr + " --version 1 --after " + file, "[version 1:8 " + file + ":1]"},
+		{"--running --admin " + admin.URL + " --store redis://" + redis.Addr + " -p " + file, "[running:5 version 2:7 " + file + ":1]"},
+	} {
+		cmd := exec.Command(binary, append([]string{"replay", "-", "--json"}, strings.Fields(test.args)...)...)
+		cmd.Stdin = strings.NewReader(log)
+		cmd.Env = append(os.Environ(), "WEIR_ADMIN_TOKEN=secret")
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		var report struct {
+			Files []struct {
+				File    string
+				Results []struct{ Denied int }
+			}
+		}
+		if err = errors.Join(err, json.Unmarshal(out, &report)); err != nil {
+			t.Fatalf("replay %s: %v: %s", test.args, err, out)
+		}
+		var got []string
+		for _, f := range report.Files {
+			got = append(got, fmt.Sprintf("%s:%d", f.File, f.Results[0].Denied))
+		}
+		if fmt.Sprint(got) != test.want {
+			t.Errorf("replay %s denies %v, want %s", test.args, got, test.want)
+		}
 	}
 }

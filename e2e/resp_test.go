@@ -266,8 +266,8 @@ func TestRESPFastRate(t *testing.T) {
 			t.Errorf("%d admitted, want at most %.1f", admitted, most)
 		}
 		// A machine that stalls for 3 ms loses tokens that a bucket of 20 cannot hold, so the
-		// lower bound is loose.
-		if offered > 3*perSecond && float64(admitted) < most/2 {
+		// lower bound is loose. A rate in whole milliseconds would admit a sixth.
+		if offered > 3*perSecond && float64(admitted) < most/4 {
 			t.Errorf("%d of %d admitted, want nearly %.1f", admitted, offered, most)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -66,9 +67,9 @@ func TestRoster(t *testing.T) {
 			Service   string
 			PID       int
 			Functions []struct {
-				Name           string
-				Limits         []string
-				Passed, Denied int64
+				Name   string
+				Limits []string
+				Total  struct{ Passed, Denied int64 }
 			}
 		}
 	}
@@ -76,7 +77,7 @@ func TestRoster(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range list.Processes {
-		if got := fmt.Sprint(p.Functions); p.PID != os.Getpid() || len(p.Functions) != 1 || !strings.Contains(got, "[1/h burst 1] 1 2") {
+		if got := fmt.Sprint(p.Functions); p.PID != os.Getpid() || len(p.Functions) != 1 || !strings.Contains(got, "[1/h burst 1] {1 2}") {
 			t.Errorf("%s, process %d: %s, want 1 passed and 2 denied by 1/h", p.Service, p.PID, got)
 		}
 	}
@@ -93,6 +94,19 @@ func TestRoster(t *testing.T) {
 		t.Error("the iterator does not end")
 	}
 	redis.Do(t, "ZADD", "weir:1:{functions}", "1", "long-gone")
+	for id := range instances.MaxProcesses { // stale ones make room
+		redis.Do(t, "ZADD", "weir:1:{functions}", strconv.FormatInt(time.Now().Add(-time.Minute).UnixMilli(), 10), "STALE"+strconv.Itoa(id))
+	}
+	late := instances.Process{ID: "ABCDEFGHIJKLMNOPQRSTUVWXYZ", Service: "late"}
+	if err := instances.Post(t.Context(), conn, late); err != nil {
+		t.Errorf("Post beside %d stale processes = %v", instances.MaxProcesses, err)
+	}
+	late.Left = true
+	if err := instances.Post(t.Context(), conn, late); err != nil {
+		t.Error(err)
+	}
+	redis.Do(t, "DEL", "weir:1:{functions}")
+	awaitText(t, node.admin+"/v1/functions", "example.com/cart.add")
 	redis.Do(t, "SET", "weir:1:{functions}:broken", "{")
 	redis.Do(t, "ZADD", "weir:1:{functions}", "99999999999", "broken")
 	if all, err := instances.Read(t.Context(), conn); err != nil || len(all) != 1 {

@@ -144,7 +144,7 @@ func TestTrafficSmuggling(t *testing.T) {
 			t.Errorf("%s: the next client requests %s and gets %q", name, canary, got)
 		}
 		var uris []string
-		for deadline := time.Now().Add(10 * time.Second); len(uris) == 0 || uris[len(uris)-1] != canary; { // nginx writes its log later
+		for deadline := time.Now().Add(time.Minute); len(uris) == 0 || uris[len(uris)-1] != canary; { // nginx writes its log later
 			uris = nil
 			for _, line := range received()[before:] {
 				if _, uri, _ := strings.Cut(line, " "); uri != "/outer" {

@@ -30,11 +30,11 @@ const (
 	trafficBurst = 50
 )
 
-// trafficTime returns the duration of the traffic: WEIR_TRAFFIC, or three seconds.
+// trafficTime returns the duration of the traffic: WEIR_TRAFFIC, or two seconds.
 func trafficTime(t *testing.T) time.Duration {
 	text := os.Getenv("WEIR_TRAFFIC")
 	if text == "" {
-		return 3 * time.Second
+		return 2 * time.Second
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < time.Second || d%time.Second != 0 {
@@ -162,7 +162,7 @@ func startProcess(t *testing.T, path string, args ...string) {
 		go func() { done <- cmd.Wait() }()
 		select {
 		case <-done:
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			cmd.Process.Kill()
 			<-done
 			t.Errorf("%s did not stop after SIGTERM", path)
@@ -335,7 +335,7 @@ func (n *nginx) logged(t *testing.T, least int) []float64 {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(15 * time.Second); ; <-tick.C {
+	for end := time.Now().Add(time.Minute); ; <-tick.C {
 		if times := n.times(t); len(times) >= least || time.Now().After(end) {
 			return times
 		}

@@ -120,7 +120,7 @@ func (p *Page) event(event any) {
 	case *runtime.EventExceptionThrown:
 		problem = exception(e.ExceptionDetails)
 	case *log.EventEntryAdded:
-		if e.Entry.Level != log.EntryLevelError || e.Entry.Source == log.EntrySourceNetwork && strings.Contains(e.Entry.URL, "/api/") {
+		if e.Entry.Level != log.EntryLevelError || e.Entry.Source == log.EntrySourceNetwork && (strings.Contains(e.Entry.URL, "/api/") || strings.Contains(e.Entry.URL, "/v1/")) {
 			return
 		}
 		problem = fmt.Sprintf("%s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL)
@@ -296,17 +296,27 @@ func (p *Page) Type(text string) {
 	call(p, input.InsertText, input.InsertTextParams{Text: text})
 }
 
-// Key presses a key: Tab, Shift+Tab, Enter, Space or Escape.
+// keys has the codes of the keys that are no characters.
+var keys = map[string]string{"Tab": kb.Tab, "Enter": kb.Enter, "Space": " ", "Escape": kb.Escape, "PageUp": kb.PageUp, "ArrowRight": kb.ArrowRight}
+
+// Key presses a key: a character or one of keys, with Shift+ or Ctrl+ before it if need be.
 func (p *Page) Key(name string) {
 	p.t.Helper()
-	key, shift := strings.CutPrefix(name, "Shift+")
-	code := map[string]string{"Tab": kb.Tab, "Enter": kb.Enter, "Space": " ", "Escape": kb.Escape}[key]
-	if code == "" {
-		p.t.Fatalf("%s: key %q: want Tab, Enter, Space or Escape", p.name, name)
-	}
 	var options []chromedp.KeyOption
+	key, shift := strings.CutPrefix(name, "Shift+")
 	if shift {
 		options = append(options, chromedp.KeyModifiers(chromedp.ModifierShift))
+	}
+	key, ctrl := strings.CutPrefix(key, "Ctrl+")
+	if ctrl {
+		options = append(options, chromedp.KeyModifiers(chromedp.ModifierCtrl))
+	}
+	code := keys[key]
+	if len(key) == 1 {
+		code = key
+	}
+	if code == "" {
+		p.t.Fatalf("%s: key %q: want a character or a key that the tests know", p.name, name)
 	}
 	p.do(chromedp.KeyEvent(code, options...))
 }
@@ -326,6 +336,22 @@ func (p *Page) TabTo(selector string) {
 		}
 	}
 	p.t.Fatalf("%s: Tab does not reach %s", p.name, selector)
+}
+
+// TabToWords presses Tab until the focus is on an element whose name begins with words, as a user
+// finds it: its label, or its text.
+func (p *Page) TabToWords(words string) {
+	p.t.Helper()
+	const name = `(e) => (e.getAttribute("aria-label") ?? e.labels?.[0]?.innerText ?? e.innerText ?? "").trim()`
+	starts := fmt.Sprintf(`((e) => e.checkVisibility() && (%s)(e).startsWith(%s))`, name, quote(words))
+	p.Await(fmt.Sprintf(`[...document.querySelectorAll("a, button, input, select, textarea")].some(%s)`, starts))
+	for range 80 {
+		p.Key("Tab")
+		if p.Text(fmt.Sprintf(`%s(document.activeElement)`, starts)) == "true" {
+			return
+		}
+	}
+	p.t.Fatalf("%s: Tab does not reach %q", p.name, words)
 }
 
 // Screenshot writes a picture of the page to a file.

@@ -282,10 +282,10 @@ policies:
 	t.Logf("%d requests in %d µs: %d admitted %v, of at most %d", spent+3*clients*each, now-start, spent+got.sum(), got.admitted, most)
 }
 
-// fullAt returns the first number of the only state in Redis.
+// fullAt returns the first number of the only state of the policy in Redis.
 func fullAt(t *testing.T, redis *redistest.Server) int64 {
 	t.Helper()
-	keys := redis.Do(t, "KEYS", "weir:1:{*").([]any)
+	keys := redis.Do(t, "KEYS", "weir:1:{shared*").([]any)
 	if len(keys) != 1 {
 		t.Fatalf("keys = %v, want 1", keys)
 	}

@@ -14,8 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/contrib/goredis"
 	"github.com/floodweir/weir/e2e/nginxtest"
 	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/guard/instances"
 	"github.com/floodweir/weir/internal/porttest"
 )
 
@@ -164,6 +166,23 @@ func testSitePublished(t *testing.T, weir string) {
 	}
 	limit("400")
 	d.metric(t, `weir_policies_version{version="1"}`, 1)
+	conn, err := goredis.Open("redis://" + redis.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	redistest.Await(t, "the report of nginx", func() error {
+		d.ask(t, http.MethodGet, "/")
+		all, err := instances.Read(t.Context(), conn)
+		if err != nil || len(all) != 1 {
+			return fmt.Errorf("%+v, %v", all, err)
+		}
+		p := all[0]
+		if p.Service != "nginx" || p.Version != 1 || p.PID == 0 || p.Problem != "" || p.Adjusts || len(p.Policies) != 1 || p.Policies[0].Name != "api" || p.Policies[0].Admitted+p.Policies[0].Denied < 0.1 {
+			return fmt.Errorf("%+v", p)
+		}
+		return nil
+	})
 	for _, pid := range workersOf(t, d.PID()) {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}

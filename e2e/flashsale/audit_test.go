@@ -53,7 +53,7 @@ func TestAuditReal(t *testing.T) {
 func audited(t *testing.T, c run.Config, ac auditor.Config, fails func()) string {
 	t.Helper()
 	ctx := t.Context()
-	c.Shop, c.Office, c.TrustedProxies = "127.0.0.1:0", "127.0.0.1:0", []string{"127.0.0.1"}
+	c.Mock, c.Shop, c.Office, c.TrustedProxies = true, "127.0.0.1:0", "127.0.0.1:0", []string{"127.0.0.1"}
 	sys, err := run.Start(ctx, c)
 	if err != nil {
 		t.Fatal(err)

@@ -49,7 +49,7 @@ func newScriptedShop(t *testing.T) *scriptedShop {
 	}
 	s.status = map[string]any{"state": "none", "ahead": 0, "eta_ms": 0, "poll_after_ms": 200, "place": ""}
 	mux := http.NewServeMux()
-	mux.Handle("/", pages.NewShop(pages.Config{}))
+	mux.Handle("/", pages.NewShop(pages.Config{Mock: true}))
 	mux.HandleFunc("/api/", s.serve)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)

@@ -1,9 +1,13 @@
 package flashsale_test
 
 import (
+	"compress/gzip"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +27,89 @@ func wantNoErrors(t *testing.T, pages ...*browsertest.Page) {
 			t.Errorf("errors of a page: %s", strings.Join(e, "\n"))
 		}
 	}
+}
+
+// axe is axe-core, which checks a page for accessibility.
+var axe = sync.OnceValues(func() (string, error) {
+	f, err := os.Open("../consoletest/testdata/axe-core-4.14.1.min.js.gz")
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(z)
+	return string(text), err
+})
+
+// wantAccessible checks that axe-core has no serious or critical finding.
+func wantAccessible(t *testing.T, p *browsertest.Page, what string) {
+	t.Helper()
+	script, err := axe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Do(script)
+	if found := p.Text(`axe.run(document, { resultTypes: ["violations"] }).then((r) => r.violations
+		.filter((v) => ["serious", "critical"].includes(v.impact)).map((v) => v.id + " " + v.nodes.map((n) => n.html).join(" ")).join("\n"))`); found != "" {
+		t.Errorf("%s: axe: %s", what, found)
+	}
+}
+
+// TestBrowserAlerts checks that a hidden page shows a notification when a unit is reserved, if the
+// buyer wants one. A buyer can leave the line and join it again.
+func TestBrowserAlerts(t *testing.T) {
+	t.Parallel()
+	p := chromium.use(t).Page(t, "alerts", browsertest.Device{Width: 375, Height: 740})
+	s := newScriptedShop(t)
+	p.Open(s.URL + "/sales/one")
+	stage(p, "open")
+	p.Do(`window.Notification = class { static permission = "granted"; constructor(title, { body }) { window.shown = title + "|" + body; } close() {} }`)
+	p.Click("#join")
+	stage(p, "line")
+	p.Click("#leave")
+	p.Click("#sure-yes")
+	s.set(func(s *scriptedShop) { s.status["state"] = "none" })
+	stage(p, "open")
+	before := len(s.polls())
+	p.Await(`performance.getEntriesByType("resource").filter((e) => e.name.endsWith("/api/sales/one")).length >= 3`)
+	if after := len(s.polls()); after != before {
+		t.Errorf("%d polls after the buyer left the line", after-before)
+	}
+	p.Click("#join")
+	stage(p, "line")
+	p.Click("#notify")
+	p.WaitText("#notify", "Sound and notification on")
+	p.Do(`Object.defineProperty(document, "hidden", { get: () => true })`)
+	s.set(func(s *scriptedShop) { s.order("r1", "pending_pay", time.Minute) })
+	p.Await(`window.shown?.startsWith("It is yours if you pay in time|Mug") && document.title.startsWith("● ")`)
+	calendar := p.Text(`import(document.querySelector("script[type=module]").src.replace("sale.js", "alert.js")).then(({ calendar }) =>
+		calendar({ id: "one", starts_at: "2030-01-02T03:04:05.000Z", ends_at: "2030-01-02T04:04:05.000Z" }, "键盘, ".repeat(12), "https://shop.example/sales/one"))`)
+	for _, line := range strings.Split(calendar, "\r\n") {
+		if len(line) > 75 {
+			t.Errorf("a line of the calendar has %d bytes: %s", len(line), line)
+		}
+	}
+	for _, want := range []string{"DTSTART:20300102T030405Z\r\n", "SUMMARY:键盘\\, ", "TRIGGER:-PT5M\r\n", "UID:one@shop.example\r\n"} {
+		if !strings.Contains(calendar, want) {
+			t.Errorf("the calendar is %q, want %q in it", calendar, want)
+		}
+	}
+	wantNoErrors(t, p)
+}
+
+// polls returns the polls for a turn.
+func (s *scriptedShop) polls() (calls []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, call := range s.asked {
+		if strings.HasSuffix(call, "/ticket") {
+			calls = append(calls, call)
+		}
+	}
+	return calls
 }
 
 // TestBrowserStates shows every state of a buyer at both widths, in both languages and color
@@ -91,6 +178,9 @@ func TestBrowserStates(t *testing.T) {
 					p.Reload()
 					p.Await(fmt.Sprintf(stageIs, state.stage))
 					p.Await(fmt.Sprintf(`document.querySelector("main").innerText.replaceAll(/[\d:]+/g, "") === %q`, before))
+				}
+				if slices.Contains([]string{"upcoming", "line", "pay", "sold-out"}, state.name) {
+					wantAccessible(t, p, fmt.Sprintf("%s at %d px", state.name, look.Width))
 				}
 				if file, err := os.Stat(picture); err != nil || file.Size() < 5_000 {
 					t.Errorf("%s: picture: %v %v", state.name, file, err)

@@ -247,7 +247,7 @@ func (k *crash) reached(ctx context.Context) {
 		defer k.mu.Unlock()
 		return k.kills
 	}
-	for deadline := time.Now().Add(resumeWithin); kills() < k.wanted(); {
+	for deadline := time.Now().Add(within(resumeWithin)); kills() < k.wanted(); {
 		if time.Now().After(deadline) || !until(ctx, time.Now().Add(20*time.Millisecond)) {
 			k.t.Errorf("%d processes were killed, want %d: %s was not reached %d times", kills(), k.wanted(), k.point.point, k.visit)
 			return
@@ -330,8 +330,8 @@ func (k *crash) check(ctx context.Context, ends []string) {
 	if paid == 0 || paid > k.stock {
 		k.t.Errorf("%d customers paid %d units: %q", paid, k.stock, ends)
 	}
-	if k.slowest > resumeWithin {
-		k.t.Errorf("buyers had no response for %v, want at most %v", k.slowest, resumeWithin)
+	if k.slowest > within(resumeWithin) {
+		k.t.Errorf("buyers had no response for %v, want at most %v", k.slowest, within(resumeWithin))
 	}
 	if err := k.log.Flush(); err != nil {
 		k.t.Fatal(err)

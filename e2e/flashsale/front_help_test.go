@@ -102,9 +102,11 @@ func (f *runningFront) write(c front.Config) nginxtest.Config {
 	f.writeWeir(text)
 	if f.Kind == "lua" {
 		f.run("edge", "lua", filepath.Join(f.dir, "lua"))
-		nginx = f.run("edge", "nginx", filepath.Join(f.dir, "weir.yaml"), "--lua", filepath.Join(f.dir, "lua")) + nginx
+		f.run("edge", "nginx", filepath.Join(f.dir, "weir.yaml"), "--lua", filepath.Join(f.dir, "lua"), "-o", filepath.Join(f.dir, "weir.conf"))
+		nginx = strings.Replace(nginx, "include weir.conf;", "include "+filepath.Join(f.dir, "weir.conf")+";", 1)
 	}
-	return nginxtest.Config{Workers: runtime.NumCPU(), HTTP: strings.Replace(nginx, "listen 127.0.0.1:1;", "listen ADDR;", 1)}
+	// The workers of worker_processes auto.
+	return nginxtest.Config{Workers: runtime.NumCPU(), File: strings.Replace(nginx, "listen 127.0.0.1:1;", "listen ADDR;", 1)}
 }
 
 // writeWeir replaces the file of weir atomically, as editors do.
@@ -135,7 +137,6 @@ func (f *runningFront) run(args ...string) string {
 func (f *runningFront) change(change func(*front.Config)) {
 	f.t.Helper()
 	c := f.config
-	c.Sales = append([]front.Sale(nil), c.Sales...)
 	change(&c)
 	nginx := f.write(c)
 	if f.Kind == "lua" {
@@ -199,7 +200,6 @@ type backEnd struct {
 	Addr string
 
 	mu     sync.Mutex
-	early  bool           // refuses because the sale has not started
 	seen   map[string]int // by method and path, as received
 	claims map[string]int // values of X-Forwarded-For
 }
@@ -218,16 +218,10 @@ func (b *backEnd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	b.seen[r.Method+" "+at]++
 	b.claims[r.Header.Get("X-Forwarded-For")]++
-	n, early := b.seen[r.Method+" "+at], b.early
+	n := b.seen[r.Method+" "+at]
 	b.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	switch {
-	case early:
-		w.Header().Set("Content-Type", "application/problem+json")
-		w.Header().Set("Flashsale-Layer", "L0")
-		w.Header().Set("Retry-After", "1")
-		w.WriteHeader(http.StatusTooEarly)
-		fmt.Fprint(w, `{"status":425,"layer":"L0","reason":"not_started","retry_after_ms":1000}`)
 	case strings.HasSuffix(at, "/ticket"):
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprintf(w, `{"state":"admitted","poll_after_ms":100,"place":"p","token":"%s","view":{"phase":"open"}}`, strings.Repeat("t", 80))
@@ -246,12 +240,6 @@ func (b *backEnd) Seen(what string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.seen[what]
-}
-
-func (b *backEnd) setEarly(early bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.early = early
 }
 
 // visit makes one request and returns the response and its body.

@@ -154,7 +154,7 @@ func (w *killedLoad) retry(what string, f func() error) {
 func (w *killedLoad) round(l *ledger.Ledger, who, n int) {
 	rs := someReservations(w.s, 9)
 	var placed []sale.OrderResult
-	w.retry("Place", func() (err error) { placed, err = l.CreateOrders(w.ctx, rs, postgresStart); return err })
+	w.retry("Place", func() (err error) { placed, err = l.CreateOrders(w.ctx, 1, rs, postgresStart); return err })
 	for i, r := range rs {
 		if i >= len(placed) {
 			return
@@ -292,7 +292,7 @@ func TestPostgresGuards(t *testing.T) {
 	l := openPostgres(t, dsn, ledger.Config{})
 	s := stockedLedger(t, l, 3)
 	rs := someReservations(s, 2)
-	if _, err := l.CreateOrders(t.Context(), rs, postgresStart); err != nil {
+	if _, err := l.CreateOrders(t.Context(), 1, rs, postgresStart); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.Pay(t.Context(), sale.Payment{ID: "p1", Reservation: rs[0].ID, Amount: 9900}, postgresStart); err != nil {
@@ -322,7 +322,7 @@ func TestPostgresSlow(t *testing.T) {
 	rs := someReservations(s, 10)
 	place := func(what string, want error) {
 		t.Helper()
-		if _, err := l.CreateOrders(t.Context(), rs, postgresStart); !errors.Is(err, want) {
+		if _, err := l.CreateOrders(t.Context(), 1, rs, postgresStart); !errors.Is(err, want) {
 			t.Fatalf("%s: %v, want %v", what, err, want)
 		}
 	}
@@ -352,7 +352,7 @@ func TestPostgresSlow(t *testing.T) {
 	rs = someReservations(s, 10)
 	do("ALTER DATABASE " + db + " SET default_transaction_read_only = on")
 	readOnly := openPostgres(t, server.DSN(db), ledger.Config{Conns: 1})
-	if _, err := readOnly.CreateOrders(t.Context(), rs, postgresStart); !errors.Is(err, sale.ErrUnavailable) {
+	if _, err := readOnly.CreateOrders(t.Context(), 1, rs, postgresStart); !errors.Is(err, sale.ErrUnavailable) {
 		t.Fatalf("read-only: %v, want unavailable", err)
 	}
 	if got := checkTotals(t, readOnly, s); got.Pending != 20 {
@@ -370,7 +370,7 @@ func TestPostgresOtherEnds(t *testing.T) {
 	for range 5 {
 		execute(t, dsn, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
 		redistest.Await(t, "it answers", func() error {
-			_, err := l.CreateOrders(t.Context(), someReservations(s, 1), postgresStart)
+			_, err := l.CreateOrders(t.Context(), 1, someReservations(s, 1), postgresStart)
 			if err != nil && !errors.Is(err, sale.ErrUnavailable) {
 				t.Fatal(err)
 			}
@@ -385,7 +385,7 @@ func BenchmarkPostgresPlace(b *testing.B) {
 	s := stockedLedger(b, l, 1_000_000)
 	const n = 200
 	for b.Loop() {
-		if _, err := l.CreateOrders(b.Context(), someReservations(s, n), postgresStart); err != nil {
+		if _, err := l.CreateOrders(b.Context(), 1, someReservations(s, n), postgresStart); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -398,7 +398,7 @@ func BenchmarkPostgresPay(b *testing.B) {
 	var rs []sale.Reservation
 	for range 50 {
 		more := someReservations(s, 1000)
-		if _, err := l.CreateOrders(b.Context(), more, postgresStart); err != nil {
+		if _, err := l.CreateOrders(b.Context(), 1, more, postgresStart); err != nil {
 			b.Fatal(err)
 		}
 		rs = append(rs, more...)

@@ -28,7 +28,7 @@ func TestPostgresFull(t *testing.T) {
 	s := stockedLedger(t, l, 1_000_000)
 	placed := 0
 	place := func(n int) error {
-		got, err := l.CreateOrders(t.Context(), someReservations(s, n), postgresStart)
+		got, err := l.CreateOrders(t.Context(), 1, someReservations(s, n), postgresStart)
 		for _, p := range got {
 			if p.New && p.State == sale.PendingPay {
 				placed++

@@ -104,7 +104,7 @@ func TestRedisCommands(t *testing.T) {
 	server := redistest.Start(t)
 	client := redisClient(t, "redis://"+server.Addr)
 	faults := map[string][]any{"flushall": {"FLUSHALL"}, "script flush": {"SCRIPT", "FLUSH"}}
-	for _, part := range []string{"state", "users", "line", "out", "res", "done", "stream"} {
+	for _, part := range []string{"state", "users", "line", "out", "res", "done", "stream", "seen"} {
 		faults["del "+part] = []any{"DEL", "fs:{s}:" + part}
 	}
 	for name, command := range faults {

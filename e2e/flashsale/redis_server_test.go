@@ -20,11 +20,9 @@ func redisAdmitted(t *testing.T, g *redisinventory.Inventory, id string, epoch i
 	if err := g.Open(ctx, redisOpening(id, epoch, 10)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Join(ctx, sale.JoinRequest{Sale: id, Epoch: epoch, User: "u", Ticket: redisID("ticket", 1)}); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := g.Admit(ctx, id, epoch, "b", 1, time.Now().Add(time.Minute)); n != 1 || err != nil {
-		t.Fatal(n, err)
+	j := sale.JoinRequest{Sale: id, Epoch: epoch, User: "u", Ticket: redisID("ticket", 1), Batch: "b", Until: time.Now().Add(time.Minute)}
+	if st, err := g.Join(ctx, j); st.State != sale.Admitted || err != nil {
+		t.Fatal(st, err)
 	}
 	return sale.ReserveRequest{Sale: id, Epoch: epoch, User: "u", Ticket: redisID("ticket", 1), Reservation: redisID("unit", 1)}
 }
@@ -46,8 +44,8 @@ func TestRedisOtherServer(t *testing.T) {
 			_, err := g.Counts(ctx, a.Sale, a.Epoch)
 			return err
 		},
-		"Admit": func(g *redisinventory.Inventory, a sale.ReserveRequest) error {
-			_, err := g.Admit(ctx, a.Sale, a.Epoch, "b", 1, time.Now().Add(time.Minute))
+		"Poll": func(g *redisinventory.Inventory, a sale.ReserveRequest) error {
+			_, err := g.Poll(ctx, sale.PollRequest{Sale: a.Sale, Epoch: a.Epoch, User: a.User, Reservation: a.Reservation})
 			return err
 		},
 		"Return": func(g *redisinventory.Inventory, a sale.ReserveRequest) error {
@@ -140,7 +138,7 @@ func TestRedisLostReply(t *testing.T) {
 	// A silent server costs only the deadline.
 	proxy.Set(redistest.DropReplies)
 	began := time.Now()
-	if _, err := g.Status(ctx, "s", 1, "u"); !errors.Is(err, sale.ErrUnavailable) || time.Since(began) > 5*time.Second {
+	if _, err := g.Status(ctx, "s", 1, "u"); !errors.Is(err, sale.ErrUnavailable) || time.Since(began) > within(5*time.Second) {
 		t.Errorf("Status without a reply = %v after %v, want ErrUnavailable after half a second", err, time.Since(began))
 	}
 }
@@ -208,8 +206,8 @@ func TestRedisAccess(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
 	rules := []any{"ACL", "SETUSER", "shop", "on", ">word", "~fs:*"}
-	for c := range strings.FieldsSeq(`eval evalsha time info exists unlink rename pexpire hset hsetnx hget hmget hlen
-		zadd zrem zremrangebyrank zcard zcount zrank zrangebyscore xadd xlen xreadgroup xautoclaim xpending xack xdel xgroup
+	for c := range strings.FieldsSeq(`eval evalsha time info exists unlink rename pexpire hset hsetnx hget hmget hlen hexists
+		zadd zrem zcard zcount zrank zscore zrangebyscore xadd xlen xreadgroup xautoclaim xpending xack xdel xgroup
 		hello ping client`) {
 		rules = append(rules, "+"+c)
 	}
@@ -261,14 +259,10 @@ func BenchmarkRedis(b *testing.B) {
 	}
 	admit := func(b *testing.B, n int) {
 		redisEach(b, n, func(i int) error {
-			_, err := g.Join(ctx, sale.JoinRequest{Sale: "s", Epoch: epoch, User: redisID("user", i), Ticket: redisID("ticket", i)})
+			_, err := g.Join(ctx, sale.JoinRequest{Sale: "s", Epoch: epoch, User: redisID("user", i), Ticket: redisID("ticket", i),
+				Batch: "b", Until: time.Now().Add(10 * time.Minute)})
 			return err
 		})
-		for left := n; left > 0; left -= 500 {
-			if _, err := g.Admit(ctx, "s", epoch, "b", 500, time.Now().Add(10*time.Minute)); err != nil {
-				b.Fatal(err)
-			}
-		}
 	}
 	reserve := func(i int, want sale.Reason) error {
 		out, err := g.Reserve(ctx, sale.ReserveRequest{Sale: "s", Epoch: epoch, User: redisID("user", i), Ticket: redisID("ticket", i), Key: "key", Reservation: redisID("unit", i)})
@@ -301,18 +295,14 @@ func BenchmarkRedis(b *testing.B) {
 			admit(b, n)
 			return func(i int) error { return reserve(i, sale.IsAllTaken) }
 		},
-		"Admit500": func(b *testing.B) func(i int) error {
-			open(b, 1)
-			admit(b, 0)
+		"Poll": func(b *testing.B) func(i int) error {
+			open(b, 0)
 			redisEach(b, n, func(i int) error {
 				_, err := g.Join(ctx, sale.JoinRequest{Sale: "s", Epoch: epoch, User: redisID("user", i), Ticket: redisID("ticket", i)})
 				return err
 			})
 			return func(i int) error {
-				if i >= n/500 {
-					return nil
-				}
-				_, err := g.Admit(ctx, "s", epoch, "b", 500, time.Now().Add(time.Hour))
+				_, err := g.Poll(ctx, sale.PollRequest{Sale: "s", Epoch: epoch, User: redisID("user", i), Reservation: redisID("unit", i)})
 				return err
 			}
 		},
@@ -325,12 +315,8 @@ func BenchmarkRedis(b *testing.B) {
 				server.Do(b, "CONFIG", "RESETSTAT")
 				b.StartTimer()
 				began := time.Now()
-				calls := n
-				if name == "Admit500" {
-					calls = n / 500
-				}
-				redisEach(b, calls, do)
-				b.ReportMetric(float64(calls)/time.Since(began).Seconds(), "calls/s")
+				redisEach(b, n, do)
+				b.ReportMetric(float64(n)/time.Since(began).Seconds(), "calls/s")
 				_, stats, _ := strings.Cut(server.Do(b, "INFO", "commandstats").(string), "cmdstat_evalsha:")
 				_, stats, _ = strings.Cut(stats, "usec_per_call=")
 				stats, _, _ = strings.Cut(stats, ",")
@@ -359,6 +345,21 @@ func redisEach(b *testing.B, n int, do func(i int) error) {
 	for range 64 {
 		if err := <-errs; err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// TestRedisWarnings asks a server without an append-only file, and one with it.
+func TestRedisWarnings(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		appendonly string
+		want       int
+	}{{"no", 1}, {"yes", 0}} {
+		server := redistest.Start(t, "appendonly "+c.appendonly)
+		got, err := redisinventory.Warnings(t.Context(), redisClient(t, "redis://"+server.Addr))
+		if err != nil || len(got) != c.want || c.want == 1 && !strings.Contains(got[0], server.Addr+": appendonly is no") {
+			t.Errorf("appendonly %s: %q, %v, want %d", c.appendonly, got, err, c.want)
 		}
 	}
 }

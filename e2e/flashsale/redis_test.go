@@ -124,10 +124,8 @@ func redisOpening(id string, epoch, stock int64) sale.InitialState {
 func redisBuy(g *redisinventory.Inventory, id string, epoch int64, n int) (sale.ReserveResult, error) {
 	ctx := context.Background()
 	user, ticket := "user "+strconv.Itoa(n), redisID("ticket", n)
-	if _, err := g.Join(ctx, sale.JoinRequest{Sale: id, Epoch: epoch, User: user, Ticket: ticket}); err != nil {
-		return sale.ReserveResult{}, err
-	}
-	if _, err := g.Admit(ctx, id, epoch, "batch", 1000, time.Now().Add(30*time.Second)); err != nil {
+	j := sale.JoinRequest{Sale: id, Epoch: epoch, User: user, Ticket: ticket, Batch: "batch", Until: time.Now().Add(30 * time.Second)}
+	if _, err := g.Join(ctx, j); err != nil {
 		return sale.ReserveResult{}, err
 	}
 	return g.Reserve(ctx, sale.ReserveRequest{Sale: id, Epoch: epoch, User: user, Ticket: ticket, Reservation: redisID("unit", n)})
@@ -160,10 +158,10 @@ func TestRedisHolds(t *testing.T) {
 	if err != nil || c.Free != 10 || c.Reserved != int64(n) || c.Backlog != 7 {
 		t.Fatalf("Counts = %+v, %v, want 10 free, %d reserved and 7 in the stream", c, err, n)
 	}
-	if got := server.Do(t, "DBSIZE"); got != int64(7) {
-		t.Errorf("%v keys, want the 7 of the sale", got)
+	if got := server.Do(t, "DBSIZE"); got != int64(8) {
+		t.Errorf("%v keys, want the 8 of the sale", got)
 	}
-	for _, part := range []string{"state", "users", "line", "out", "res", "done", "stream"} {
+	for _, part := range []string{"state", "users", "line", "out", "res", "done", "stream", "seen"} {
 		ttl, _ := server.Do(t, "PTTL", "fs:{big}:"+part).(int64)
 		if day := 24 * time.Hour.Milliseconds(); ttl < 7*day || ttl > 8*day {
 			t.Errorf("%s expires in %v ms, want some days", part, ttl)
@@ -188,7 +186,7 @@ func TestRedisDamage(t *testing.T) {
 	client := redisClient(t, "redis://"+server.Addr)
 	epoch := int64(0)
 	for _, how := range []string{"DEL", "SET"} {
-		for _, part := range []string{"state", "users", "line", "out", "res", "done", "stream"} {
+		for _, part := range []string{"state", "users", "line", "out", "res", "done", "stream", "seen"} {
 			epoch++
 			// Each method detects the damage in its first call in a process.
 			open := redisInventory(t, client, redisinventory.Config{Watch: time.Hour})
@@ -210,8 +208,8 @@ func TestRedisDamage(t *testing.T) {
 				},
 				"Look":  func(g *redisinventory.Inventory) error { _, err := g.Status(ctx, "s", epoch, "user 1"); return err },
 				"Count": func(g *redisinventory.Inventory) error { _, err := g.Counts(ctx, "s", epoch); return err },
-				"Admit": func(g *redisinventory.Inventory) error {
-					_, err := g.Admit(ctx, "s", epoch, "b", 10, time.Now().Add(time.Minute))
+				"Poll": func(g *redisinventory.Inventory) error {
+					_, err := g.Poll(ctx, sale.PollRequest{Sale: "s", Epoch: epoch, User: "user 1"})
 					return err
 				},
 				"Reserve": func(g *redisinventory.Inventory) error {
@@ -328,7 +326,6 @@ func TestRedisOOM(t *testing.T) {
 		t.Fatal(out, err)
 	}
 	g.Join(ctx, sale.JoinRequest{Sale: "s", Epoch: 1, User: "user 2", Ticket: redisID("ticket", 2)})
-	g.Admit(ctx, "s", 1, "b", 1, time.Now().Add(time.Minute))
 	g.Join(ctx, sale.JoinRequest{Sale: "s", Epoch: 1, User: "user 3", Ticket: redisID("ticket", 3)})
 	was, err := g.Counts(ctx, "s", 1)
 	if err != nil {
@@ -336,7 +333,7 @@ func TestRedisOOM(t *testing.T) {
 	}
 	server.Do(t, "CONFIG", "SET", "maxmemory", "1")
 	_, err1 := g.Join(ctx, sale.JoinRequest{Sale: "s", Epoch: 1, User: "user 4", Ticket: redisID("ticket", 4)})
-	_, err2 := g.Admit(ctx, "s", 1, "b", 10, time.Now().Add(time.Minute))
+	_, err2 := g.Poll(ctx, sale.PollRequest{Sale: "s", Epoch: 1, User: "user 3"})
 	_, err3 := g.Reserve(ctx, sale.ReserveRequest{Sale: "s", Epoch: 1, User: "user 2", Ticket: redisID("ticket", 2), Reservation: redisID("unit", 2)})
 	_, err4 := g.Return(ctx, "s", 1, "user 1", redisID("unit", 1))
 	for i, err := range []error{err1, err2, err3, err4} {

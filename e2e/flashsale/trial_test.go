@@ -74,7 +74,10 @@ func (y *trial) draft() sale.Draft {
 // serve starts another process. The first process of a trial creates the sale. A process that is
 // not ready within a minute is an error.
 func (y *trial) serve(ahead time.Duration) *shopProcess {
-	o := child.Order{Config: y.config, Ahead: ahead}
+	return y.serveOrder(child.Order{Config: y.config, Ahead: ahead})
+}
+
+func (y *trial) serveOrder(o child.Order) *shopProcess {
 	if y.sale == "" {
 		d := y.draft()
 		o.Create = &d
@@ -168,6 +171,7 @@ type trialResult struct {
 	ends                []string
 	seen                []calllog.Call
 	tally               sale.OrderTotals
+	withdrawn           []sale.Order    // lost and rejected
 	lostReceipts        map[string]bool // receipts whose customers received that they are lost or rejected
 	checks              int64
 	unpaid, unavailable int // calls to pay, and all calls, with status 503
@@ -236,7 +240,7 @@ func (y *trial) awaitPayment() {
 }
 
 func (y *trial) auditor() auditor.Config {
-	return auditor.Config{Database: database(y.config), Redis: y.redis, Sales: []string{y.sale}, StableWithin: 15 * time.Second}
+	return auditor.Config{Database: database(y.config), Redis: y.redis, Sales: []string{y.sale}, StableWithin: within(15 * time.Second)}
 }
 
 // check runs the auditor, and compares the responses with the ledger.
@@ -292,6 +296,14 @@ func (v *trialResult) count(y *trial) {
 	if v.tally, err = l.Totals(t.Context(), y.sale); err != nil {
 		t.Fatal(err)
 	}
+	if err := l.EachOrder(t.Context(), y.sale, func(o sale.Order) error {
+		if o.State == sale.Lost || o.State == sale.Rejected {
+			v.withdrawn = append(v.withdrawn, o)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 	for _, o := range v.seen {
 		if o.Status == http.StatusServiceUnavailable {
 			v.unavailable++
@@ -309,6 +321,24 @@ func (v *trialResult) count(y *trial) {
 	if v.tally.DeadLetters > 0 {
 		t.Errorf("%d dead letters", v.tally.DeadLetters)
 	}
+}
+
+// reportedAfter returns the longest time until a buyer received that a reservation is lost.
+func (v *trialResult) reportedAfter() (slowest time.Duration) {
+	seen := map[string]time.Time{} // by user
+	for _, c := range v.seen {
+		if at, ok := seen[c.User]; c.State == "lost" && (!ok || c.At.Before(at)) {
+			seen[c.User] = c.At
+		}
+	}
+	for _, o := range v.withdrawn {
+		after := time.Hour // never
+		if at, ok := seen[o.User]; ok {
+			after = at.Sub(o.ChangedAt)
+		}
+		slowest = max(slowest, after)
+	}
+	return slowest
 }
 
 // reopened returns how long after an instant the first unit was granted.

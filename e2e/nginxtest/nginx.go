@@ -27,6 +27,10 @@ type Config struct {
 	HTTP    string
 	Workers int    // 1 if zero
 	Main    string // directives outside of the http block
+
+	// File is a complete configuration in place of HTTP and Main, with error.log and the pid in
+	// its own directory. Workers is then the number that it starts.
+	File string
 }
 
 // A Server is a running nginx.
@@ -36,6 +40,7 @@ type Server struct {
 
 	addrs   []string
 	conf    string
+	global  string // directives in addition to a complete file
 	cmd     *exec.Cmd
 	workers int // of the current configuration
 	done    chan struct{}
@@ -95,7 +100,11 @@ func Start(t testing.TB, c Config) *Server {
 }
 
 func (s *Server) command(args ...string) *exec.Cmd {
-	return exec.Command("nginx", append([]string{"-p", s.Dir, "-e", filepath.Join(s.Dir, "error.log"), "-c", s.conf}, args...)...)
+	args = append([]string{"-p", s.Dir, "-e", filepath.Join(s.Dir, "error.log"), "-c", s.conf}, args...)
+	if s.global != "" {
+		args = append(args, "-g", s.global)
+	}
+	return exec.Command("nginx", args...)
 }
 
 func (s *Server) write(t testing.TB, c Config) {
@@ -108,6 +117,10 @@ func (s *Server) write(t testing.TB, c Config) {
 		user = "user root;\n"
 	}
 	s.workers = max(1, c.Workers)
+	frame := frame
+	if c.File != "" {
+		frame, s.global = c.File, user+"daemon off;"
+	}
 	pairs := []string{"USER", user, "WORKERS", strconv.Itoa(s.workers), "MAIN", c.Main, "HTTP", c.HTTP}
 	text := strings.NewReplacer(pairs...).Replace(frame)
 	pairs = []string{"DIR", s.Dir}
@@ -168,12 +181,22 @@ func (s *Server) Stop() {
 
 func (s *Server) await(t testing.TB) {
 	t.Helper()
+	text, err := os.ReadFile(s.conf)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.until(t, func() bool {
-		c, err := net.DialTimeout("tcp", s.Addr, time.Second)
-		if err == nil {
+		for _, addr := range s.addrs { // nginx opens them one after the other
+			if addr != s.Addr && !bytes.Contains(text, []byte("listen "+addr)) {
+				continue
+			}
+			c, err := net.DialTimeout("tcp", addr, time.Second)
+			if err != nil {
+				return false
+			}
 			c.Close()
 		}
-		return err == nil
+		return true
 	})
 }
 

@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"sync"
@@ -17,6 +18,8 @@ const (
 	CutReplies  Fault = "cut"  // the connection is closed in place of a reply
 	CutReply    Fault = "once" // as CutReplies, for the next reply only
 	DropAll     Fault = "both" // neither commands nor replies arrive
+
+	DropCommands Fault = "mute" // replies to earlier commands arrive
 )
 
 // A Proxy forwards a client's connections to a server and can drop what they carry.
@@ -26,6 +29,7 @@ type Proxy struct {
 
 	mu    sync.Mutex
 	fault Fault
+	until []byte // in a command: DropCommands begins after it; nil if none
 	conns map[net.Conn]bool
 }
 
@@ -82,6 +86,13 @@ func (p *Proxy) Set(f Fault) {
 	}
 }
 
+// DropAfter selects DropCommands once a command with a text was forwarded.
+func (p *Proxy) DropAfter(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.until = []byte(text)
+}
+
 // commands forwards commands to a server.
 type commands struct {
 	p *Proxy
@@ -90,7 +101,10 @@ type commands struct {
 
 func (c commands) Write(b []byte) (int, error) {
 	c.p.mu.Lock()
-	dropped := c.p.fault == DropAll
+	dropped := c.p.fault == DropAll || c.p.fault == DropCommands
+	if c.p.until != nil && bytes.Contains(b, c.p.until) { // it is in one packet: commands are small
+		c.p.fault, c.p.until = DropCommands, nil
+	}
 	c.p.mu.Unlock()
 	if dropped {
 		return len(b), nil

@@ -92,6 +92,20 @@ func (s *Server) await() error {
 	}
 }
 
+// Restart starts a stopped server again, without its data.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	cmd := exec.Command(s.cmd.Path, s.cmd.Args[1:]...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.cmd = cmd
+	t.Cleanup(s.Stop)
+	if err := s.await(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Stop kills the server, as a crash would. Stopping again does nothing.
 func (s *Server) Stop() {
 	if s.cmd.ProcessState == nil {

@@ -17,9 +17,17 @@ import (
 )
 
 var (
-	twinAsks = flag.Int("twin.asks", 4000, "random asks per rule of the twin tests")
+	twinAsks = flag.Int("twin.asks", 0, "random asks per rule of the twin tests; 0: 12000 per test, and at least 400 per rule")
 	twinSeed = flag.Uint64("twin.seed", 1, "seed of the twin tests")
 )
+
+// asks returns the number of random asks for each of some rules.
+func asks(rules int) int {
+	if *twinAsks > 0 {
+		return *twinAsks
+	}
+	return max(400, 12_000/rules)
+}
 
 // A twin compares one rule with its Lua twin in a real Redis. It sends the same random asks at
 // the same instants to both and compares every result and every word of the state.
@@ -67,7 +75,7 @@ func runSharing(t *testing.T, rules map[string][]algo.Rule) {
 			w := &twin{t: t, c: c, sha: sha.(string), rule: any[0], any: any, key: name,
 				rng: rand.New(rand.NewPCG(*twinSeed, 0)), now: 1_700_000_000_000_000,
 				ids: any[0].Name() == "concurrency"}
-			w.run(*twinAsks)
+			w.run(asks(len(rules)))
 		})
 	}
 }
@@ -107,7 +115,7 @@ func (w *twin) run(n int) {
 			w.check(done+i, st)
 		}
 	}
-	w.t.Logf("%d OK, %d denied", admitted, denied)
+	w.t.Logf("seed %d: %d OK, %d denied", *twinSeed, admitted, denied)
 }
 
 // latest is the last clock value: two spans of 100 years after it are still exact in doubles.

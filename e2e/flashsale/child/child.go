@@ -29,6 +29,7 @@ type Order struct {
 
 	Point string // the crash point at which the process kills itself with SIGKILL …
 	Visit int64  // … when it reaches that point for this time, from 1
+	Stop  bool   // with SIGSTOP instead: a test continues it
 	Hold  bool   // the order writers write nothing before the command "write"
 
 	Ahead time.Duration // how far the process's clock is ahead of the true one
@@ -66,6 +67,10 @@ func Serve(text string) error {
 			<-held
 		}
 		if point == o.Point && visits.Add(1) == o.Visit {
+			if o.Stop {
+				syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+				return
+			}
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {} // until the signal is delivered
 		}
@@ -76,6 +81,7 @@ func Serve(text string) error {
 		o.Config.Clock = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	}
 	o.Config.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	o.Config.Mock = len(o.Config.Payments) == 0
 	s, err := run.Start(ctx, o.Config)
 	if err != nil {
 		return err

@@ -1,26 +1,21 @@
-package e2e_test
+package consoletest_test
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/floodweir/weir/e2e/browsertest"
-	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/internal/porttest"
 )
 
 // TestDemoInABrowser opens the first page of the demo, presses its buttons and reads the
 // results on the page.
 func TestDemoInABrowser(t *testing.T) {
-	t.Parallel()
-	binary := programtest.Weir(t)
 	browser := browsertest.Start(t)
 	for _, test := range []struct{ n, width int }{{0, 1280}, {1, 1280}, {20, 375}} {
 		gateway, api := porttest.Address(t), porttest.Address(t)
-		startProcess(t, binary, "serve", "--listen-gateway", gateway, "--listen-http", api)
-		awaitStatus(t, "http://"+api+"/readyz", http.StatusOK)
+		serve(t, "--listen-gateway", gateway, "--listen-http", api)
 		p := browser.Page(t, fmt.Sprint(test.n, " requests"), browsertest.Device{Width: test.width})
 		p.Open("http://" + gateway + "/")
 		p.WaitText("#curl", "curl -i http://"+gateway+"/login")

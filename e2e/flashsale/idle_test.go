@@ -1,0 +1,112 @@
+package flashsale_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/flashsale/child"
+	"github.com/floodweir/weir/e2e/pgtest"
+	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/flashsale/run"
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/load/measure"
+)
+
+// TestIdle measures what open sales without buyers cost: commands to Redis, with those inside
+// scripts, transactions of the ledger and CPU time. The commands depend neither on the number
+// of sales nor, for each process, on that of processes.
+func TestIdle(t *testing.T) {
+	parallelUnlessMeasured(t)
+	sales, processes, lasts := []int{30}, []int{1, 2}, 3*time.Second
+	if long() {
+		sales, processes, lasts = []int{1, 50, 500}, []int{1, 2, 4}, 10*time.Second
+	}
+	pg := pgtest.Start(t)
+	for _, n := range sales {
+		t.Run(fmt.Sprintf("%d sales", n), func(t *testing.T) {
+			redis := redistest.Start(t)
+			db := pg.NewDB(t)
+			dsn := pg.DSN(db)
+			secret := t.TempDir() + "/secret"
+			if err := os.WriteFile(secret, bytes.Repeat([]byte("5a"), 32), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c := run.Config{Database: dsn, Redis: "redis://" + redis.Addr, Secret: secret, Shop: "127.0.0.1:0", Office: "127.0.0.1:0"}
+			var shops []*shopProcess
+			for _, count := range processes {
+				for len(shops) < count {
+					shop, err := startChild(t, child.Order{Config: c})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if shops = append(shops, shop); len(shops) == 1 {
+						exposeMany(t, shop, n)
+					}
+				}
+				measureIdle(t, fmt.Sprintf("| %d | %d |", n, count), lasts, shops, redis, pg)
+			}
+		})
+	}
+}
+
+// exposeMany creates and exposes sales that are open for an hour.
+func exposeMany(t *testing.T, shop *shopProcess, n int) {
+	start := time.Now().Add(2 * time.Second).Truncate(time.Millisecond)
+	for i := range n {
+		d := sale.Draft{SKU: "idle", Title: fmt.Sprint("idle-", i), Price: 100, Currency: "CNY", Stock: 100, PerUser: 1, Headroom: 3, Queue: sale.Fifo,
+			StartsAt: start, EndsAt: start.Add(time.Hour), PayWithin: 15 * time.Minute, TokenFor: 30 * time.Second}
+		doc, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := shop.Do("create " + string(doc)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// measureIdle waits until the processes are idle, and measures for a while.
+func measureIdle(t *testing.T, row string, lasts time.Duration, shops []*shopProcess, redis *redistest.Server, pg *pgtest.Server) {
+	pids := map[string]int{"redis": redis.PID(), "postgresql": pg.PID()}
+	for i, s := range shops {
+		pids[fmt.Sprint("flashsale-", i)] = s.cmd.Process.Pid
+	}
+	commands := func() (n int64) {
+		for line := range strings.Lines(redis.Do(t, "INFO", "stats").(string)) {
+			fmt.Sscanf(line, "total_commands_processed:%d", &n)
+		}
+		return n
+	}
+	// The sales open, and the counts of a new sale are read until they have been the same for a while.
+	var before int64
+	redistest.Await(t, "no work", func() error {
+		at := commands()
+		<-time.After(time.Second)
+		if per := commands() - at; per > int64(20*len(shops)) {
+			return fmt.Errorf("%d commands in a second", per)
+		}
+		return nil
+	})
+	before = commands()
+	meter := measure.Start(pids)
+	<-time.After(lasts)
+	per := float64(commands()-before) / lasts.Seconds() / float64(len(shops))
+	used := meter.Stop(lasts)
+	var shop time.Duration
+	for i := range shops {
+		shop += used.Servers[fmt.Sprint("flashsale-", i)].CPU
+	}
+	percent := func(d time.Duration) float64 { return 100 * d.Seconds() / lasts.Seconds() }
+	row = fmt.Sprintf("%s %.1f | %.1f %% | %.1f %% | %.1f %% |\n", row, per, percent(shop)/float64(len(shops)),
+		percent(used.Servers["redis"].CPU), percent(used.Servers["postgresql"].CPU))
+	t.Logf("\n| sales | processes | Redis commands/s of a process | CPU of a process | of Redis | of PostgreSQL |\n%s", row)
+	if per > 12 {
+		t.Errorf("%.1f commands a second for each of %d processes, want at most 12", per, len(shops))
+	}
+	appendToTable(t, row)
+}
