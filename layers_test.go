@@ -54,6 +54,7 @@ var layout = map[string]row{
 	"internal/optional": {layer: 0}, // the optional interfaces of a ResponseWriter
 	"internal/jsontext": {layer: 0}, // JSON in pieces
 	"internal/bodycost": {layer: 2}, // the cost in a response
+	"internal/usage":    {layer: 2}, // the usage of a language model in a response
 	"internal/bodytext": {layer: 1}, // fields of forms and JSON texts
 	"internal/outline":  {layer: 0}, // policies and limits as cmd/weir/internal/edge compiles them
 
@@ -63,6 +64,8 @@ var layout = map[string]row{
 	"internal/bounds":      {layer: 0}, // the sizes of requests
 	"internal/roundtrip":   {layer: 0}, // reports of a store to the store over it
 	"internal/backoff":     {layer: 2}, // the pacer that clients share
+	"internal/revision":    {layer: 3}, // changes of a hash in Redis
+	"internal/adjusted":    {layer: 4}, // what operators set for single keys, in Redis
 	"internal/fakestore":   {layer: 3}, // stores for tests
 	"internal/fakeprotect": {layer: 3}, // a protection for tests
 	"internal/porttest":    {layer: 0}, // free ports for tests
@@ -105,20 +108,32 @@ var layout = map[string]row{
 	"contrib/failsafe":          {layer: 5, third: []string{"github.com/failsafe-go/failsafe-go"}},
 	"weirfile":                  {layer: 5},
 	"weirfile/expr":             {layer: 3, third: []string{"cel.dev/cel-go", "cel.dev/expr", "google.golang.org/genproto", "google.golang.org/protobuf"}},
+	"weirfile/published":        {layer: 4},                                        // policies in Redis, which nodes and programs follow
 	"weirfile/strict":           {layer: 3, third: []string{"go.yaml.in/yaml/v4"}}, // YAML and its errors
 	"weirfile/internal/grammar": {layer: 3},                                        // the fields of a file, for its reader and its JSON Schema
 	"weirfile/internal/table":   {layer: 3},                                        // overrides in CSV
 
 	// The interfaces of the program. None imports another; internal/run joins them.
-	"cmd/weir/internal/problem":     {layer: 4}, // an error response that several interfaces send
-	"cmd/weir/internal/access":      {layer: 5}, // tokens and hosts, for several HTTP interfaces
-	"cmd/weir/internal/certificate": {layer: 5}, // certificates of listeners
-	"cmd/weir/internal/plot":        {layer: 5, third: []string{"github.com/guptarohit/asciigraph"}},
-	"cmd/weir/internal/virtual":     {layer: 5}, // virtual time
-	"cmd/weir/internal/accesslog":   {layer: 5, third: []string{"github.com/tidwall/gjson"}},
-	"cmd/weir/internal/replay":      {layer: 6, third: []string{"github.com/tidwall/gjson"}},
-	"cmd/weir/internal/ratelimit":   {layer: 5}, // the configuration of envoyproxy/ratelimit
-	"cmd/weir/internal/nginxconf":   {layer: 5}, // an nginx.conf, and the limits in it
+	"cmd/weir/internal/problem":                 {layer: 4}, // an error response that several interfaces send
+	"cmd/weir/internal/access":                  {layer: 5}, // tokens and hosts, for several HTTP interfaces
+	"cmd/weir/internal/keyid":                   {layer: 3}, // names of keys for actors that must not see them
+	"cmd/weir/internal/audit":                   {layer: 4}, // who changed what, for several HTTP interfaces
+	"cmd/weir/internal/adjustment":              {layer: 5}, // what operators set for single keys
+	"cmd/weir/internal/certificate":             {layer: 5}, // certificates of listeners
+	"cmd/weir/internal/edge":                    {layer: 5}, // the plan of policies for nginx
+	"cmd/weir/internal/progress":                {layer: 6, third: []string{"github.com/charmbracelet/x/term"}},
+	"cmd/weir/internal/publish":                 {layer: 6}, // publishing, for its command and the admin interface
+	"cmd/weir/internal/edit":                    {layer: 6, third: []string{"go.yaml.in/yaml/v4", "github.com/rogpeppe/go-internal"}},
+	"cmd/weir/internal/plot":                    {layer: 5, third: []string{"github.com/guptarohit/asciigraph"}},
+	"cmd/weir/internal/virtual":                 {layer: 5},                                                  // virtual time
+	"cmd/weir/internal/nodes":                   {layer: 5},                                                  // the exchange between nodes, for the console
+	"cmd/weir/internal/traffic":                 {layer: 5},                                                  // recent traffic, for the console
+	"cmd/weir/internal/traffic/keystats":        {layer: 4, third: []string{"github.com/cespare/xxhash/v2"}}, // the keys in it
+	"cmd/weir/internal/traffic/internal/decode": {layer: 0},                                                  // encodings of both
+	"cmd/weir/internal/accesslog":               {layer: 5, third: []string{"github.com/tidwall/gjson"}},
+	"cmd/weir/internal/replay":                  {layer: 6, third: []string{"github.com/tidwall/gjson"}},
+	"cmd/weir/internal/ratelimit":               {layer: 5}, // the configuration of envoyproxy/ratelimit
+	"cmd/weir/internal/nginxconf":               {layer: 5}, // an nginx.conf, and the limits in it
 
 	// The directive //weir:limit: its parser, the code that it generates, and the three
 	// tools that add that code to a program.
@@ -137,23 +152,38 @@ var layout = map[string]row{
 	"cmd/weir/internal/encodings": {layer: 6, third: []string{"github.com/andybalholm/brotli", "github.com/klauspost/compress"}},
 	"cmd/weir/internal/warning":   {layer: 6, third: []string{"github.com/cenkalti/backoff/v5"}},
 	"cmd/weir/internal/watch":     {layer: 6, third: []string{"github.com/fsnotify/fsnotify"}},
+	"cmd/weir/internal/top":       {layer: 6, third: []string{"charm.land/bubbletea/v2", "github.com/charmbracelet/x/ansi"}},
 	"cmd/weir/internal/*":         {layer: 6},
 	"cmd/weir/internal/run":       {layer: 7, third: []string{"google.golang.org/grpc"}},
 	"cmd/weir/internal/lab":       {layer: 7, third: []string{"github.com/spf13/cobra"}}, // the commands that try limits out
-	"cmd/weir/internal/cli":       {layer: 8, third: []string{"github.com/spf13/cobra"}},
+	"cmd/weir/internal/cli":       {layer: 8, third: []string{"github.com/spf13/cobra", "github.com/charmbracelet/x/term"}},
 	"cmd/weir":                    {layer: 9},
 
+	"cmd/weir/internal/nodes/nodestest": {layer: 5}, // a Redis for tests of it
+
 	// The flash sale: a separate program on the public packages.
+	"flashsale/payments":                    {layer: 5}, // what a shop implements to take payments
+	"flashsale/payments/httpform":           {layer: 6}, // its HTTP form
+	"flashsale/payments/stripe":             {layer: 6}, // a provider
+	"flashsale/verify/paytest":              {layer: 7}, // a payment provider for tests
+	"flashsale/cashier":                     {layer: 8}, // takes payments
+	"flashsale/signing":                     {layer: 5}, // signed requests
 	"flashsale/sale":                        {layer: 6}, // domain types
+	"flashsale/identity":                    {layer: 6, third: []string{"github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4", "golang.org/x/oauth2"}},
 	"flashsale/crashpoint":                  {layer: 6}, // where tests kill a process; empty without a build tag
 	"flashsale/pass":                        {layer: 7}, // signed tokens: sessions, tickets, receipts
 	"flashsale/verify/inventorytest":        {layer: 7}, // the conformance suite of Inventory
 	"flashsale/verify/inventorytest/random": {layer: 8}, // the same, by random commands against a model
+	"flashsale/verify/webhooktest":          {layer: 8}, // the conformance suite of webhook.Store
 	"flashsale/verify/ledgertest":           {layer: 7}, // the conformance suite of Ledger
 	"flashsale/verify/ledgertest/random":    {layer: 8}, // the same, by random commands against a model
 	"flashsale/meminventory":                {layer: 7}, // an Inventory in memory
 	"flashsale/redisinventory":              {layer: 7, third: []string{"github.com/redis/rueidis"}},
-	"flashsale/ledger":                      {layer: 8},
+	"flashsale/catalogue":                   {layer: 7, third: []string{"golang.org/x/image"}},
+	"flashsale/ledger/internal/products":    {layer: 8},
+	"flashsale/webhook":                     {layer: 7, third: []string{"github.com/prometheus/client_golang", "github.com/standard-webhooks/standard-webhooks/libraries"}},
+	"flashsale/ledger":                      {layer: 9},
+	"flashsale/ledger/internal/outbox":      {layer: 8}, // events and their deliveries
 	"flashsale/ledger/internal/coalesce":    {layer: 7}, // concurrent calls in batches
 	"flashsale/ledger/internal/database":    {layer: 7, third: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/pressly/goose/v3"}},
 	"flashsale/verify/calllog":              {layer: 6},                                              // calls of buyers, from the load generator to the auditor
@@ -161,6 +191,8 @@ var layout = map[string]row{
 	"flashsale/verify/auditor":              {layer: 7, third: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/redis/rueidis"}},
 	"flashsale/verify/lab":                  {layer: 7, third: []string{"github.com/redis/rueidis"}}, // an experiment with locks
 	"flashsale/front":                       {layer: 7},                                              // configuration of the proxies before it
+	"flashsale/captcha":                     {layer: 6},                                              // whether a visitor solved a captcha
+	"flashsale/estimate":                    {layer: 6},                                              // how long a visitor waits
 	"flashsale/shop":                        {layer: 8, third: []string{"github.com/google/uuid"}},
 	"flashsale/layers":                      {layer: 7, third: []string{"github.com/prometheus/client_golang"}}, // the limits before the shop
 	"flashsale/wire":                        {layer: 8},                                                         // requests and responses of web and office
@@ -183,6 +215,7 @@ var layout = map[string]row{
 	"edge/nginx":                  {layer: 0}, // the Lua of the edge, embedded
 	"e2e/*":                       {layer: 14, third: []string{"github.com/redis/rueidis", "github.com/redis/go-redis/v9", "github.com/jackc/pgx/v5", "github.com/chromedp"}},
 	"e2e/flashsale/child/program": {layer: 15},                                                // the shop that tests kill
+	"e2e/consoletest/serve":       {layer: 15},                                                // the console with example data
 	"e2e/simulate/redismodel":     {layer: 13, third: []string{"github.com/yuin/gopher-lua"}}, // Redis for simulations
 
 	// Programs for building and testing, outside the layers.
