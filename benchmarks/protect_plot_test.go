@@ -327,11 +327,16 @@ func TestProtectCPU(t *testing.T) {
 	}
 }
 
-// TestProtectLoad offers an upstream from half to three times what it can serve.
+// TestProtectLoad offers an upstream from half to three times what it can serve. The plot has more
+// loads between them.
 func TestProtectLoad(t *testing.T) {
+	step := 125
+	if *plot != "" {
+		step = 50
+	}
 	var labels []string
 	var lines [3][]float64
-	for percent := 50; percent <= 300; percent += 50 {
+	for percent := 50; percent <= 300; percent += step {
 		labels = append(labels, fmt.Sprintf("%d %%", percent))
 		c := scenario{slots: 20, seconds: 20, rate: func(int) int { return 10 * percent }, takes: func(int) time.Duration { return 20 * time.Millisecond }}
 		for i, p := range []func(*resource) []protect.Protection{none, adaptive, upstream(guard.Settings{Bulkhead: &guard.Bulkhead{Max: 40}})} {
@@ -342,7 +347,7 @@ func TestProtectLoad(t *testing.T) {
 	draw(t, "protection-load.svg", "Good responses, % of capacity", labels, []string{"without", "adaptive", "bulkhead"}, lines[0], lines[1], lines[2])
 	t.Logf("%v\n%v", labels, lines)
 	for i, at := range labels {
-		offered := float64(50 + 50*i)
+		offered := float64(50 + step*i)
 		for _, line := range lines[1:] {
 			if line[i] < 0.9*min(100, offered) {
 				t.Errorf("at %s: %.0f %% of the capacity, want 90 %% of what can be served", at, line[i])
