@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// timeout bounds one change.
+	// timeout bounds one change, and the wait for the one before.
 	timeout = time.Second
 
 	// forever is the end of an adjustment that is lifted, in ms.
@@ -107,6 +107,10 @@ func (s *Store) changeRedis(ctx context.Context, op string, a Adjustment, e audi
 	if !a.Until.IsZero() {
 		until = a.Until.UnixMilli()
 	}
+	if err := s.begin(ctx); err != nil {
+		return nil, e, err
+	}
+	defer s.done()
 	for range 2 {
 		knows := "0"
 		if len(s.Current()) > 0 {

@@ -3,6 +3,7 @@ package adjustment
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/audit"
 	"github.com/floodweir/weir/internal/adjusted"
 	"github.com/floodweir/weir/internal/revision"
@@ -38,6 +40,10 @@ type Store struct {
 	c    Config
 	wake chan struct{} // the next end may be earlier; capacity 1
 
+	// turn, of capacity 1, holds one value while a change or a read of Redis runs. Its result is in
+	// use when the next begins, so that an old read does not undo a change of this node.
+	turn chan struct{}
+
 	mu    sync.Mutex
 	all   map[string]held // by StateKey
 	known revision.Position
@@ -62,7 +68,7 @@ func hold(a Adjustment, ms string, sent time.Time) held {
 
 // New returns a Store without adjustments.
 func New(c Config) *Store {
-	return &Store{c: c, wake: make(chan struct{}, 1), all: map[string]held{}}
+	return &Store{c: c, wake: make(chan struct{}, 1), turn: make(chan struct{}, 1), all: map[string]held{}}
 }
 
 // Current returns the adjustments that have not ended, the newest first.
@@ -179,11 +185,8 @@ func (s *Store) Load(ctx context.Context) error {
 	if err != nil || current.Number == 0 {
 		return err
 	}
-	use, err := s.read(ctx, conn, revision.Position{}, current)
-	if err == nil {
-		use()
-	} else if errors.Is(err, revision.ErrChanged) {
-		err = nil // Run reads them
+	if _, err = s.read(ctx, conn, revision.Position{}, current); errors.Is(err, revision.ErrChanged) {
+		return nil // Run reads them
 	}
 	return err
 }
@@ -210,8 +213,12 @@ func (s *Store) observe(err error) {
 	s.c.Log.Error("adjustments of keys unavailable: the current ones stay in force", "error", err)
 }
 
-// read reads the adjustments after a change in Redis.
+// read reads the adjustments after a change in Redis, and uses them.
 func (s *Store) read(ctx context.Context, conn redisstore.Conn, _, current revision.Position) (use func(), err error) {
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.done()
 	if current.Number == 0 {
 		if len(s.Current()) > 0 {
 			if err := s.restore(ctx); err != nil {
@@ -225,13 +232,26 @@ func (s *Store) read(ctx context.Context, conn redisstore.Conn, _, current revis
 	if err != nil {
 		return nil, err
 	}
-	return func() {
-		s.mu.Lock()
-		s.all, s.known = all, current
-		s.mu.Unlock()
-		s.changed()
-	}, nil
+	s.mu.Lock()
+	s.all, s.known = all, current
+	s.mu.Unlock()
+	s.changed()
+	return nil, nil
 }
+
+// begin waits until no change and no read of Redis runs. After it, done must be called.
+func (s *Store) begin(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("adjustment: %w: another change or read takes longer", weir.ErrUnavailable)
+	}
+}
+
+func (s *Store) done() { <-s.turn }
 
 // end removes each adjustment at its end.
 func (s *Store) end(ctx context.Context) {
