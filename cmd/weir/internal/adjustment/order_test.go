@@ -82,8 +82,8 @@ func (r *slowRedis) hold(command string) (release func()) {
 	}
 }
 
-// TestSlowReplies checks that a read that began before a change of the same node does not undo it,
-// and that the late reply to a change does not undo what was read after it.
+// TestSlowReplies checks two orders at one node. A read that began before a change does not undo it.
+// The late reply to a change does not undo what was read after it.
 func TestSlowReplies(t *testing.T) {
 	for _, slow := range []string{"read", "change"} {
 		t.Run(slow, func(t *testing.T) {
