@@ -87,7 +87,7 @@ func TestOperate(t *testing.T) {
 		awaitTake(t, two, key, `"never":true`)
 		delays[i] = time.Since(begin).Round(time.Millisecond)
 		postKey(t, one.admin+"/v1/key/lift", on(key, ""), 200)
-		awaitTake(t, two, key, `"limit":"`) // else it restores the freeze into the empty Redis below
+		awaitTake(t, two, key, `"retry_after":`) // else it restores the freeze into the empty Redis below
 	}
 	slices.Sort(delays)
 	t.Logf("%d freezes reached the other node: p50 %v, p99 %v, longest %v", len(delays), delays[len(delays)/2], delays[len(delays)*99/100], delays[len(delays)-1])
@@ -109,7 +109,7 @@ func TestOperate(t *testing.T) {
 	awaitTake(t, late, "192.0.2.1", `"never":true`)
 	postKey(t, late.admin+"/v1/key/lift", on("192.0.2.1", ""), 200)
 	for _, n := range []*serving{one, two, late} {
-		awaitTake(t, n, "192.0.2.1", `"limit":"`)
+		awaitTake(t, n, "192.0.2.1", `"retry_after":`)
 		awaitText(t, n.admin+"/v1/adjustments", `{"adjustments":[]}`)
 	}
 	awaitText(t, one.admin+"/v1/audit?action=lift", `"from":"frozen by`)

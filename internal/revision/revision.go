@@ -100,8 +100,8 @@ var ErrChanged = errors.New("changed while it was read")
 
 var errNotConnected = errors.New("store unavailable")
 
-// readTimeout bounds a read of the content, which may have megabytes.
-const readTimeout = 10 * time.Second
+// ReadTimeout bounds a read of the content, which may have megabytes.
+const ReadTimeout = 10 * time.Second
 
 // reportInterval is the interval of reports about a lasting error.
 const reportInterval = 30 * time.Second
@@ -153,7 +153,7 @@ func (f *Follower) poll(ctx context.Context, within time.Duration, known Positio
 	if current, err = At(short, conn, f.Key); err != nil || current == known {
 		return nil, current, err
 	}
-	ctx, cancel = context.WithTimeout(ctx, readTimeout)
+	ctx, cancel = context.WithTimeout(ctx, ReadTimeout)
 	defer cancel()
 	if use, err = f.Read(ctx, conn, known, current); errors.Is(err, ErrChanged) {
 		return nil, known, nil

@@ -172,7 +172,8 @@ func (s *Store) changed() {
 	s.c.Changed()
 }
 
-// Load reads the adjustments from Redis once.
+// Load reads the adjustments from Redis once. Redis must answer within a second, and return them
+// within ten.
 func (s *Store) Load(ctx context.Context) error {
 	if s.c.Conn == nil {
 		return nil
@@ -181,10 +182,14 @@ func (s *Store) Load(ctx context.Context) error {
 	if conn == nil {
 		return nil // Run reads them later
 	}
-	current, err := revision.At(ctx, conn, adjusted.Key)
+	short, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	current, err := revision.At(short, conn, adjusted.Key)
 	if err != nil || current.Number == 0 {
 		return err
 	}
+	ctx, cancel = context.WithTimeout(ctx, revision.ReadTimeout)
+	defer cancel()
 	if _, err = s.read(ctx, conn, revision.Position{}, current); errors.Is(err, revision.ErrChanged) {
 		return nil // Run reads them
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // openOperations opens the audit log and the adjustments, and reads those of the store. If the store
-// does not return them within publishedTimeout, the program starts without them.
+// does not return them in time, the program starts without them.
 func (p *Program) openOperations(ctx context.Context) error {
 	var conn func() redisstore.Conn
 	if p.stores.redis != nil {
@@ -28,8 +28,6 @@ func (p *Program) openOperations(ctx context.Context) error {
 	}
 	p.reloader.adjustments = adjustment.New(adjustment.Config{Conn: conn, Audit: p.audit, Changed: p.reloader.adjust, Log: log})
 	p.reloader.adjusting.Set(0, adjustment.ForPrograms(nil))
-	ctx, cancel := context.WithTimeout(ctx, publishedTimeout)
-	defer cancel()
 	if err := p.reloader.adjustments.Load(ctx); err != nil {
 		log.Error("adjustments of keys unavailable: starting without them", "error", err)
 	}
