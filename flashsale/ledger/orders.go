@@ -325,8 +325,12 @@ func (l *orders) EachOrder(ctx context.Context, id string, row func(sale.Order) 
 	}
 	at, after := int64(-1<<62), ""
 	for {
-		orders, err := l.list(ctx, "report", `WHERE orders.sale = $1 AND (orders.at, orders.reservation) > ($2, $3)
+		var orders []sale.Order
+		err := fail("report", l.db.Do(ctx, database.ReadOne, func(x *database.Tx) (err error) {
+			orders, err = database.List(x, scanWithReturned, "SELECT "+orderColumns+returnedColumn+` FROM orders WHERE orders.sale = $1 AND (orders.at, orders.reservation) > ($2, $3)
 			AND orders.state IN ('pending_pay', 'paid', 'expired', 'cancelled') ORDER BY orders.at, orders.reservation LIMIT $4`, id, at, after, page)
+			return err
+		}))
 		if err != nil {
 			return err
 		}
@@ -371,8 +375,9 @@ func (l *orders) Totals(ctx context.Context, id string) (sale.OrderTotals, error
 				WHERE o.sale = $1 AND p.state = 'refund_due' AND coalesce(f.state, 'due') IN ('due', 'sent')),
 			(SELECT count(*) FROM refunds f JOIN orders o ON o.reservation = f.reservation WHERE o.sale = $1 AND f.state = 'done'),
 			(SELECT count(*) FROM refunds f JOIN orders o ON o.reservation = f.reservation WHERE o.sale = $1 AND f.state = 'failed'),
+			(SELECT coalesce(sum(p.amount), 0) FROM refunds f JOIN payments p ON p.id = f.payment JOIN orders o ON o.reservation = f.reservation WHERE o.sale = $1 AND f.state = 'done'),
 			(SELECT count(*) FROM buried WHERE sale = $1),
-			(SELECT coalesce(sum(units), 0) FROM movements WHERE sale = $1)`, k.ID).Scan(&t.RefundDue, &t.Refunded, &t.RefundFailed, &t.DeadLetters, &t.Movements)
+			(SELECT coalesce(sum(units), 0) FROM movements WHERE sale = $1)`, k.ID).Scan(&t.RefundDue, &t.Refunded, &t.RefundFailed, &t.Returned, &t.DeadLetters, &t.Movements)
 	}))
 	if err != nil {
 		return sale.OrderTotals{}, err

@@ -27,7 +27,7 @@ type state struct {
 	paused bool
 	stock  int64
 	free   int64
-	paid   int64 // the largest number that SetPaid set
+	paid   int64 // the largest number that SetPaid set; a return lowers it to the reserved ones
 	rank   int64 // the last that was assigned without a penalty
 	turns  int64 // tickets that were admitted by a poll
 	left   int64 // users whom park removed and who were not restored
@@ -342,6 +342,7 @@ func (s *state) returnUnit(user, id string) (bool, *reservation) {
 	}
 	h.returned = true
 	s.free++
+	s.paid = min(s.paid, s.stock-s.free)
 	p := s.users[user]
 	p.reserved = slices.DeleteFunc(p.reserved, func(o *reservation) bool { return o == h })
 	p.returned++

@@ -143,7 +143,13 @@ func (o *Office) orders(v *visit) {
 }
 
 // cancelOrder cancels a pending order, with a reason.
-func cancelOrder(o *Office, v *visit) {
+func cancelOrder(o *Office, v *visit) { endOrder(o, v, o.c.Service.CancelOrder) }
+
+// refundOrder refunds a paid order, with a reason.
+func refundOrder(o *Office, v *visit) { endOrder(o, v, o.c.Service.RefundOrder) }
+
+// endOrder calls f with the reason of a request.
+func endOrder(o *Office, v *visit, f func(ctx context.Context, merchant, id, reservation, reason string) (sale.Order, error)) {
 	var reason string
 	if f := wire.Decode(v.body, []wire.Member{{Name: "reason", Text: &reason}}); f != nil {
 		f.Refuse(v.w)
@@ -153,7 +159,7 @@ func cancelOrder(o *Office, v *visit) {
 		(&wire.RequestError{Field: "reason", Detail: fmt.Sprintf("reason: got %d bytes, want 1 to 128", len(reason))}).Refuse(v.w)
 		return
 	}
-	order, err := o.c.Service.CancelOrder(v.r.Context(), v.merchant, v.sale, v.r.PathValue("reservation"), reason)
+	order, err := f(v.r.Context(), v.merchant, v.sale, v.r.PathValue("reservation"), reason)
 	o.send(v, http.StatusOK, orderOf(&order), err)
 }
 

@@ -91,6 +91,7 @@ type orderJSON struct {
 	Changed     string       `json:"changed"`
 	Payment     string       `json:"payment"`
 	Refunds     int          `json:"refunds"`
+	Refunded    int          `json:"refunded"`
 	Contact     *contactJSON `json:"contact,omitempty"`
 }
 
@@ -101,7 +102,7 @@ type contactJSON struct {
 
 func orderOf(o *sale.Order) orderJSON {
 	j := orderJSON{
-		o.ID, o.User, o.Slot, string(o.State), o.Price, moment(o.At), moment(o.PayBy), moment(o.ChangedAt), o.Payment, o.Refunds, nil,
+		o.ID, o.User, o.Slot, string(o.State), o.Price, moment(o.At), moment(o.PayBy), moment(o.ChangedAt), o.Payment, o.Refunds, o.Refunded, nil,
 	}
 	if o.Contact != (sale.Contact{}) {
 		j.Contact = &contactJSON{o.Contact.Name, o.Contact.Phone}
@@ -226,6 +227,7 @@ type tallyJSON struct {
 	RefundDue int64    `json:"refund_due"`
 	Refunded  int64    `json:"refunded"`
 	NotBack   int64    `json:"refund_failed"`
+	Returned  int64    `json:"money_returned"`
 	Buried    int64    `json:"buried"`
 	Movements int64    `json:"movements"`
 }
@@ -240,7 +242,7 @@ func boardOf(b *sale.Dashboard) boardJSON {
 	return boardJSON{
 		view,
 		countsJSON{moment(c.Now), c.Stock, c.Free, c.Waiting, c.Outstanding, c.Reserved, c.Backlog, c.Paused},
-		tallyJSON{saleOf(&t.Sale), t.Pending, t.Paid, t.Expired, t.Cancelled, t.Rejected, t.Lost, t.RefundDue, t.Refunded, t.RefundFailed, t.DeadLetters, t.Movements},
+		tallyJSON{saleOf(&t.Sale), t.Pending, t.Paid, t.Expired, t.Cancelled, t.Rejected, t.Lost, t.RefundDue, t.Refunded, t.RefundFailed, t.Returned, t.DeadLetters, t.Movements},
 		b.Layers, b.Admitted, drain, millis(b.Lag), b.Workers,
 	}
 }

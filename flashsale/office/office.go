@@ -132,6 +132,7 @@ func (o *Office) routes() {
 	handle("GET /api/sales/{sale}/board", o.board)
 	handle("GET /api/sales/{sale}/orders", o.orders)
 	handle("POST /api/sales/{sale}/orders/{reservation}/cancel", func(v *visit) { cancelOrder(o, v) })
+	handle("POST /api/sales/{sale}/orders/{reservation}/refund", func(v *visit) { refundOrder(o, v) })
 	handle("GET /api/sales/{sale}/networks", o.networks)
 	handle("GET /api/sales/{sale}/report.csv", o.report)
 	handle("POST /api/sales/{sale}/reconcile", o.reconcile)

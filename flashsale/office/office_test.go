@@ -50,6 +50,11 @@ func (m *merchants) CancelOrder(_ context.Context, who, id, reservation, reason 
 	return sale.Order{State: sale.Cancelled}, err
 }
 
+func (m *merchants) RefundOrder(_ context.Context, who, id, reservation, reason string) (sale.Order, error) {
+	_, err := m.note("refund %s %s %s %s", who, id, reservation, reason)
+	return sale.Order{State: sale.Cancelled, Refunds: 1}, err
+}
+
 func (m *merchants) Edit(_ context.Context, who, id string, version int64, d sale.Draft) (sale.Sale, error) {
 	m.draft = d
 	return m.note("edit %s %s %d", who, id, version)
@@ -215,6 +220,8 @@ func TestOfficeCalls(t *testing.T) {
 		{"POST", "/api/sales/a1/copy", `{"x":1}`, "", 400, `"field":"x"`},
 		{"POST", "/api/sales/a1/orders/r-1/cancel", `{"reason":"typo"}`, "cancel ann a1 r-1 typo", 200, `"state":"cancelled"`},
 		{"POST", "/api/sales/a1/orders/r-1/cancel", "", "", 400, `"field":"reason"`},
+		{"POST", "/api/sales/a1/orders/r-1/refund", `{"reason":"broken"}`, "refund ann a1 r-1 broken", 200, `"refunds":1,"refunded":0`},
+		{"POST", "/api/sales/a1/orders/r-1/refund", "", "", 400, `"field":"reason"`},
 		{"POST", "/api/sales/a1/check", "", "check ann a1", 200, `{"faults":[]}`},
 		{"POST", "/api/sales/a1/warm", "", "warm ann a1 get ann a1", 200, `"id":"a1"`},
 		{"POST", "/api/sales/a1/expose", "{}", "expose ann a1", 200, `"state":"exposed"`},

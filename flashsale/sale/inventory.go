@@ -62,7 +62,8 @@ type Inventory interface {
 	SetStock(ctx context.Context, sale string, epoch int64, stock int64) error
 
 	// SetPaid raises the number of paid units, 0 to 2^53. A smaller number than before
-	// changes nothing. An inventory only reports it in Counts. In this
+	// changes nothing. Return lowers it to the number of reserved units, because a paid order may
+	// be refunded. An inventory only reports it in Counts. In this
 	// way the process that takes the last payment reports to all others that the sale is
 	// sold out, also while the ledger is unavailable.
 	SetPaid(ctx context.Context, sale string, epoch int64, paid int64) error
@@ -122,8 +123,8 @@ type Inventory interface {
 	//   - the inventory cannot store another user or another reservation.
 	Transfer(ctx context.Context, epoch int64, r Reservation) (bool, error)
 
-	// Return returns the unit of a reservation, after its order expired or was cancelled, or if
-	// it became no order. It reports whether this call did so: false for a reservation that
+	// Return returns the unit of a reservation, after its order expired, was cancelled or
+	// refunded, or if it became no order. It reports whether this call did so: false for a reservation that
 	// is unknown or another user's. The entry stays in the stream until Ack, and the ticket
 	// stays spent.
 	Return(ctx context.Context, sale string, epoch int64, user, reservation string) (bool, error)
@@ -276,7 +277,7 @@ type Counts struct {
 	Waiting     int64 // present tickets in the queue
 	Outstanding int64 // tickets whose admission is valid and unused
 	Reserved    int64 // reservations that were not returned
-	Paid        int64 // the largest number that SetPaid set
+	Paid        int64 // the largest number that SetPaid set: see there
 	Backlog     int64 // unacknowledged entries of the stream
 	Turns       int64 // tickets that were admitted, in this epoch
 	Left        int64 // waiting tickets that became absent and were not restored, in this epoch

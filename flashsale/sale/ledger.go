@@ -16,8 +16,8 @@ import (
 //  2. The movements of a sale add up to Stock − Sold, and those of kind "stock" to Stock.
 //  3. One order per reservation ID, and per (sale, ticket); of pending and paid orders one
 //     per (sale, user, slot).
-//  4. An order changes state by compare and set: PENDING_PAY to PAID, EXPIRED or CANCELLED,
-//     and no state follows these.
+//  4. An order changes state by compare and set: PENDING_PAY to PAID, EXPIRED or CANCELLED. No
+//     state follows these, except that RefundBy changes PAID to CANCELLED.
 //  5. A payment is applied once by its ID. A payment that was not accepted is REFUND_DUE.
 //  6. The contact of an order is the last one that its buyer set while it was pending or paid.
 //  7. A reservation becomes an order only while its sale is at the epoch of its stream.
@@ -116,6 +116,11 @@ type OrderLedger interface {
 	// CancelBy is Cancel by the merchant of the sale, with the reason in the audit log once.
 	CancelBy(ctx context.Context, merchant, sale, reservation, reason string, now time.Time) (Order, error)
 
+	// RefundBy refunds a paid order of a merchant's sale, with the reason in the audit log once.
+	// The order becomes CANCELLED, its payment REFUND_DUE, and its unit is free again. It
+	// succeeds if it has refunded the order before. An order in another state is ErrConflict.
+	RefundBy(ctx context.Context, merchant, sale, reservation, reason string, now time.Time) (Order, error)
+
 	// SetContact sets the contact of a pending or paid order of the user. In any other state it
 	// returns ErrConflict. If the ledger does not have the reservation yet, or if it is another
 	// user's, it returns ErrNotFound. It trims the contact, and returns ErrInvalid if it is
@@ -139,7 +144,7 @@ type OrderLedger interface {
 	// Totals returns the totals of a sale's orders.
 	Totals(ctx context.Context, id string) (OrderTotals, error)
 
-	// EachOrder calls row with every order of a sale, the oldest first.
+	// EachOrder calls row with every order of a sale, the oldest first, with Returned set.
 	EachOrder(ctx context.Context, id string, row func(Order) error) error
 
 	// RecentOrders returns up to 100 orders of a sale, the newest first. Paging continues after
@@ -198,6 +203,7 @@ type Order struct {
 	Refunds   int       // number of its payments that are REFUND_DUE
 	Contact   Contact   // zero if the buyer has set none
 	Refunded  int       // number of Refunds whose money is returned
+	Returned  int64     // of EachOrder: the money of Refunded
 }
 
 // OrderResult is the result of CreateOrders for one reservation.
@@ -231,6 +237,7 @@ type OrderTotals struct {
 	Pending, Paid, Expired, Cancelled      int64
 	Rejected, Lost, RefundDue, DeadLetters int64
 	Refunded, RefundFailed                 int64 // payments that were REFUND_DUE
+	Returned                               int64 // the money of Refunded
 	Movements                              int64 // sum of all movements: the free units
 }
 

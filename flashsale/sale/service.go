@@ -102,6 +102,11 @@ type MerchantService interface {
 	// succeeds if the order is cancelled already.
 	CancelOrder(ctx context.Context, merchant, sale, reservation, reason string) (Order, error)
 
+	// RefundOrder refunds a paid order of a sale, with a reason for the audit log. The unit is
+	// free again, and its money goes back through the provider. It succeeds if the order is
+	// refunded already.
+	RefundOrder(ctx context.Context, merchant, sale, reservation, reason string) (Order, error)
+
 	// SharedNetworks returns up to 100 networks from which several users bought, those of most
 	// users first.
 	SharedNetworks(ctx context.Context, merchant, sale string) ([]SharedNetwork, error)

@@ -142,7 +142,15 @@ func (s *inventorySync) markSoldOut(ctx context.Context, p *snapshot) {
 	}
 	ctx, cancel := s.call(ctx)
 	defer cancel()
-	if err := s.inventory.SetPaid(ctx, s.sale.id, p.sale.Epoch, p.sale.Paid); err != nil {
+	row, err := s.ledger.Sale(ctx, s.sale.id) // the snapshot may be from before a refund
+	if err != nil {
+		return
+	}
+	s.sale.setSale(row)
+	if row.Epoch != p.sale.Epoch || row.Paid < row.Stock {
+		return
+	}
+	if err := s.inventory.SetPaid(ctx, s.sale.id, row.Epoch, row.Paid); err != nil {
 		s.log.Warn("cannot mark sale as sold out, will retry", "sale", s.sale.id, "error", err)
 	}
 }

@@ -49,6 +49,7 @@ const maxAcknowledged = 100_000
 // snapshot holds the data from which a Shop answers. It is immutable.
 type snapshot struct {
 	sale    sale.Sale
+	paid    int64 // paid units by the ledger, at least; sale.Paid has also those of counts
 	counts  sale.Counts
 	counted bool            // counts are of the sale's epoch
 	at      time.Time       // the own clock when counts were read
@@ -58,13 +59,14 @@ type snapshot struct {
 func newLiveSale(row sale.Sale, clock *inventoryClock) *liveSale {
 	l := &liveSale{id: row.ID, acknowledged: map[string]acknowledged{},
 		syncNow: make(chan struct{}, 1), slotsNow: make(chan struct{}, 1), finished: make(chan struct{})}
-	l.snapshot.Store(&snapshot{sale: row, clock: clock})
+	l.snapshot.Store(&snapshot{sale: row, paid: row.Paid, clock: clock})
 	l.touched.Store(int64(-busyFor)) // not yet
 	return l
 }
 
 // setSale stores a row of the ledger, unless a newer one is known. A row may be old while the
-// ledger is slow, so the units and payments that the inventory reports are a lower bound.
+// ledger is slow, so the units and payments that the inventory reports are a lower bound. Paid
+// units become fewer only with a new version.
 func (l *liveSale) setSale(row sale.Sale) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,8 +76,15 @@ func (l *liveSale) setSale(row sale.Sale) {
 	}
 	next := *old
 	next.sale = row
-	next.sale.Stock, next.sale.Paid = max(row.Stock, old.sale.Stock), max(row.Paid, old.sale.Paid)
+	next.sale.Stock = max(row.Stock, old.sale.Stock)
 	next.counted = old.counted && row.Epoch == old.sale.Epoch
+	if next.paid = row.Paid; row.Version == old.sale.Version {
+		next.paid = max(row.Paid, old.paid)
+	}
+	next.sale.Paid = next.paid
+	if next.counted {
+		next.sale.Paid = max(next.paid, next.counts.Paid)
+	}
 	l.snapshot.Store(&next)
 }
 
@@ -84,6 +93,7 @@ func (l *liveSale) setPaid(units int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	next := *l.snapshot.Load()
+	next.paid = max(next.paid, units)
 	next.sale.Paid = max(next.sale.Paid, units)
 	l.snapshot.Store(&next)
 }
@@ -99,7 +109,7 @@ func (l *liveSale) setCounts(epoch int64, c sale.Counts, counted bool, at time.T
 	next := *old
 	if next.counted = counted; counted {
 		next.counts, next.at = c, at
-		next.sale.Stock, next.sale.Paid = max(next.sale.Stock, c.Stock), max(next.sale.Paid, c.Paid)
+		next.sale.Stock, next.sale.Paid = max(next.sale.Stock, c.Stock), max(next.paid, c.Paid)
 		l.observe(&next)
 	}
 	l.snapshot.Store(&next)

@@ -72,6 +72,23 @@ func (m *merchants) CancelOrder(ctx context.Context, merchant, id, reservation, 
 	return o, nil
 }
 
+// RefundOrder implements sale.MerchantService. The cashier returns the money.
+func (m *merchants) RefundOrder(ctx context.Context, merchant, id, reservation, reason string) (sale.Order, error) {
+	call, cancel := m.callToEnd(ctx)
+	defer cancel()
+	o, err := m.ledger.RefundBy(call, merchant, id, reservation, reason, m.clock())
+	if err != nil {
+		return sale.Order{}, wrap("refund", err)
+	}
+	if _, err := m.sweeper.returnUnits(call, []sale.Order{o}); err != nil {
+		signal(m.sweeper.wake)
+	}
+	if row, err := m.ledger.Sale(call, id); err == nil {
+		m.changed(call, row) // a sale that was sold out has a free unit
+	}
+	return o, nil
+}
+
 // SharedNetworks implements sale.MerchantService.
 func (m *merchants) SharedNetworks(ctx context.Context, merchant, id string) ([]sale.SharedNetwork, error) {
 	if _, err := m.Sale(ctx, merchant, id); err != nil {
@@ -112,7 +129,7 @@ func (m *merchants) AuditLog(ctx context.Context, merchant, id string) ([]sale.A
 }
 
 var reportHeader = []string{"reservation", "user", "slot", "state", "price", "currency",
-	"reserved_at", "placed_at", "changed_at", "pay_by", "payment", "refunds_due", "name", "phone"}
+	"reserved_at", "placed_at", "changed_at", "pay_by", "payment", "refunds_due", "money_returned", "name", "phone"}
 
 // Report implements sale.MerchantService. It writes CSV by RFC 4180.
 func (m *merchants) Report(ctx context.Context, merchant, id string, w io.Writer) error {
@@ -125,17 +142,19 @@ func (m *merchants) Report(ctx context.Context, merchant, id string, w io.Writer
 	if err := out.Write(reportHeader); err != nil {
 		return err
 	}
-	var orders, paid, sum, refunds int64
+	var orders, paid, sum, refunds, returned int64
 	err = m.ledger.EachOrder(ctx, id, func(o sale.Order) error {
 		orders++
 		refunds += int64(o.Refunds)
+		returned += o.Returned
 		if o.State == sale.Paid {
 			paid++
 			sum += o.Price
 		}
 		return out.Write([]string{cell(o.ID), cell(o.User), strconv.Itoa(o.Slot), cell(string(o.State)),
 			strconv.FormatInt(o.Price, 10), cell(row.Currency), timestamp(o.At), timestamp(o.CreatedAt), timestamp(o.ChangedAt),
-			timestamp(o.PayBy), cell(o.Payment), strconv.Itoa(o.Refunds), cell(o.Contact.Name), cell(o.Contact.Phone)})
+			timestamp(o.PayBy), cell(o.Payment), strconv.Itoa(o.Refunds), strconv.FormatInt(o.Returned, 10),
+			cell(o.Contact.Name), cell(o.Contact.Phone)})
 	})
 	if err != nil {
 		return wrap("report", err)
@@ -143,6 +162,7 @@ func (m *merchants) Report(ctx context.Context, merchant, id string, w io.Writer
 	total := make([]string, len(reportHeader))
 	total[0], total[1], total[3] = "total", strconv.FormatInt(orders, 10)+" orders", strconv.FormatInt(paid, 10)+" paid"
 	total[4], total[5], total[11] = strconv.FormatInt(sum, 10), cell(row.Currency), strconv.FormatInt(refunds, 10)
+	total[12] = strconv.FormatInt(returned, 10)
 	if err := out.Write(total); err != nil {
 		return err
 	}

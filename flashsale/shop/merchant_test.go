@@ -37,6 +37,7 @@ func TestMerchants(t *testing.T) {
 			"get":       func() error { _, err := w.Sale(w.ctx, "n", s.ID); return err },
 			"copy":      func() error { _, err := w.Copy(w.ctx, "n", s.ID, "k"); return err },
 			"cancel":    func() error { _, err := w.CancelOrder(w.ctx, "n", s.ID, "r", "typo"); return err },
+			"refund":    func() error { _, err := w.RefundOrder(w.ctx, "n", s.ID, "r", "typo"); return err },
 			"edit":      func() error { _, err := w.Edit(w.ctx, "n", s.ID, s.Version, d); return err },
 			"check":     func() error { _, err := w.Check(w.ctx, "n", s.ID); return err },
 			"warm":      func() error { return w.Warm(w.ctx, "n", s.ID) },

@@ -3,7 +3,7 @@
 -- ARGV: 4 user, 5 the reservation's ID
 -- Returns: {'ok', now, 1 if this call did or 0}.
 
-local s, why = here(load('free', 'reserved', 'server'))
+local s, why = here(load('free', 'reserved', 'paid', 'server'))
 if not s then return {'stale', why} end
 local name, id = ARGV[4], ARGV[5]
 local r = redis.call('HGET', RES, id)
@@ -11,6 +11,7 @@ if not r or string.match(r, '^h %S+ %S+ %S+ %S+ (%S+)') ~= name then
   return {'ok', s.clock, '0'}
 end
 redis.call('HSET', STATE, 'free', num(s.free + 1), 'reserved', num(s.reserved - 1), 'clock', s.clock)
+if s.paid >= s.reserved then redis.call('HSET', STATE, 'paid', num(s.reserved - 1)) end
 redis.call('HSET', RES, id, 'r' .. string.sub(r, 2))
 local u, left = user(name), {}
 for _, h in ipairs(holding(u)) do

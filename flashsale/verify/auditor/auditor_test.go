@@ -29,6 +29,25 @@ func TestNoViolations(t *testing.T) {
 	}
 }
 
+// TestRefunded audits a sale whose merchant refunded a paid order, before and after the refund.
+func TestRefunded(t *testing.T) {
+	w := newFixture(t)
+	a := w.open()
+	if _, err := a.Final(t.Context(), auditor.Facts{}); err != nil {
+		t.Fatal(err)
+	}
+	w.refund()
+	r, err := a.Final(t.Context(), w.facts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range r.Findings {
+		if f.Violations != 0 {
+			t.Errorf("%s: %s", name, strings.Join(f.Examples, "; "))
+		}
+	}
+}
+
 // TestDetects breaks one row, observation or state, and the auditor must report the invariant.
 func TestDetects(t *testing.T) {
 	sql := func(statements string) func(*fixture) { return func(w *fixture) { w.exec(statements) } }
@@ -100,6 +119,20 @@ func TestDetects(t *testing.T) {
 		{"a wait without an end", func(w *fixture) { o := w.of("u5", calllog.Join); o.Sent, o.At = w.at(3700000), w.at(3700001) }, auditor.TicketsEnd, "the sale ended"},
 
 		{"paid and expired", sql(`UPDATE orders SET state = 'expired', payment = NULL WHERE reservation = 'r1'`), auditor.PayOrTimeout, "has 1 accepted payments"},
+		{"a refund whose money does not go back", func(w *fixture) {
+			w.refund()
+			w.exec(`DELETE FROM payments WHERE id = 'p1'`)
+		}, auditor.PayOrTimeout, "0 payments of its price go back"},
+		{"a refund of which the order is paid", sql(`UPDATE orders SET note = 'refunded' WHERE reservation = 'r1'`), auditor.PayOrTimeout, "which is paid"},
+		{"a refund whose unit is not free", func(w *fixture) {
+			w.refund()
+			w.exec(`DELETE FROM movements WHERE kind = 'returned' AND reservation = 'r1'`)
+		}, auditor.NoOversell, "1 units were sold and 0 returned"},
+		{"sold out after a refund", func(w *fixture) {
+			w.refund()
+			o := w.of("u5", calllog.Poll)
+			o.Sent, o.At = w.at(96200), w.at(96201)
+		}, auditor.FairQueue, "received sold_out"},
 		{"paid without a payment", sql(`DELETE FROM payments WHERE id = 'p1'`), auditor.PayOrTimeout, "is paid and has 0 accepted payments"},
 		{"paid too late", sql(`UPDATE payments SET at = {99000} WHERE id = 'p1'`), auditor.PayOrTimeout, "has payment deadline"},
 		{"paid too little", sql(`UPDATE payments SET amount = 1 WHERE id = 'p1'`), auditor.PayOrTimeout, "was paid with 1"},
@@ -204,7 +237,7 @@ func TestWatch(t *testing.T) {
 		{"stock that decreases", `UPDATE sales SET stock = 4`, `UPDATE sales SET stock = 3`, auditor.NoOversell, "stock decreased from 4 to 3"},
 		{"an expired order that is paid", `SELECT 1`, `UPDATE orders SET state = 'paid' WHERE reservation = 'r2'`, auditor.PayOrTimeout, "changed from expired to paid"},
 		{"an epoch that decreases", `UPDATE sales SET epoch = 3`, `UPDATE sales SET epoch = 2`, auditor.OneOrder, "epoch decreased from 3 to 2"},
-		{"paid orders that decrease", `SELECT 1`, `UPDATE sales SET paid = 2`, auditor.PayOrTimeout, "paid orders decreased from 3 to 2"},
+		{"paid orders that decrease", `SELECT 1`, `UPDATE sales SET paid = 2`, auditor.PayOrTimeout, "paid and refunded orders decreased from 3 to 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newFixture(t)

@@ -133,7 +133,7 @@ func (c *checker) requestedOrders() {
 }
 
 // follows reports whether a receipt in state before can change to after.
-func follows(before, after string) bool {
+func (c *checker) follows(id, before, after string) bool {
 	switch before {
 	case after, "":
 		return true
@@ -141,6 +141,9 @@ func follows(before, after string) bool {
 		return true
 	case "pending_pay":
 		return after == "paid" || after == "expired" || after == "cancelled"
+	case "paid":
+		row, known := c.rows.byID[id]
+		return after == "cancelled" && known && row.refunded()
 	}
 	return false
 }
@@ -163,12 +166,12 @@ func (c *checker) orderStates() {
 		if o.Sent.Before(before.at) { // sent before the previous response arrived: either may be older
 			continue
 		}
-		c.records.check(OneOrder, follows(before.state, o.State), "sale %s: user %s received state %[4]s for %[3]s, and later %[5]s", o.Sale, o.User, id, before.state, o.State)
+		c.records.check(OneOrder, c.follows(id, before.state, o.State), "sale %s: user %s received state %[4]s for %[3]s, and later %[5]s", o.Sale, o.User, id, before.state, o.State)
 		last[id] = seenState{o.State, o.At}
 	}
 	for id, t := range last {
 		if row, known := c.rows.byID[id]; known {
-			c.records.check(OneOrder, follows(t.state, row.state), "sale %s: user %s received state %[4]s for %[3]s, the ledger has %[5]s", row.sale, row.user, id, t.state, row.state)
+			c.records.check(OneOrder, c.follows(id, t.state, row.state), "sale %s: user %s received state %[4]s for %[3]s, the ledger has %[5]s", row.sale, row.user, id, t.state, row.state)
 		}
 	}
 }
@@ -192,11 +195,13 @@ func (c *checker) payments() {
 				want = "refund_due"
 			}
 			p, known := byID[o.Payment]
-			c.records.check(PayOrTimeout, known && p.state == want && p.reservation == id, "payment %s of %s returned %d %s, it is recorded as %q of %q",
+			row := c.rows.byID[id]
+			refunded := want == "accepted" && row != nil && row.refunded()
+			c.records.check(PayOrTimeout, known && (p.state == want || refunded) && p.reservation == id, "payment %s of %s returned %d %s, it is recorded as %q of %q",
 				o.Payment, id, o.Status, o.Reason, p.state, p.reservation)
 		}
 		if row, known := c.rows.byID[id]; known && ok(o.Status) && o.State == "paid" {
-			c.records.check(PayOrTimeout, row.state == "paid", "sale %s: %s received state paid for %s, the ledger has %s", row.sale, o.User, id, row.state)
+			c.records.check(PayOrTimeout, row.state == "paid" || row.refunded(), "sale %s: %s received state paid for %s, the ledger has %s", row.sale, o.User, id, row.state)
 		}
 	}
 }

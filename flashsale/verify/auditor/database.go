@@ -72,6 +72,7 @@ type saleRow struct {
 	payWithin, tokenFor      int64
 	queue, state, why        string
 	recovering, epoch        int64
+	refunded                 int64 // of sample: orders that the merchant refunded
 }
 
 func (d *database) sales(ctx context.Context, tx *sql.Tx, only []string) ([]saleRow, error) {
@@ -90,6 +91,7 @@ func (d *database) sales(ctx context.Context, tx *sql.Tx, only []string) ([]sale
 // An orderRow is a row of the table orders.
 type orderRow struct {
 	id, sale, user, ticket, key, state, payment string
+	note                                        string
 	epoch, slot, price                          int64
 	at, payBy, placed, changed, returned        int64
 }
@@ -101,10 +103,13 @@ func (o *orderRow) isOrder() bool {
 	return o.live() || o.state == "expired" || o.state == "cancelled"
 }
 
+// refunded reports whether the merchant refunded the order after it was paid.
+func (o *orderRow) refunded() bool { return o.state == "cancelled" && o.note == "refunded" }
+
 func (d *database) orders(ctx context.Context, tx *sql.Tx) ([]orderRow, error) {
-	return rows(ctx, tx, `SELECT reservation, sale, usr, ticket, key, state, coalesce(payment, ''), epoch, slot, price,
+	return rows(ctx, tx, `SELECT reservation, sale, usr, ticket, key, state, coalesce(payment, ''), note, epoch, slot, price,
 		at, pay_by, placed, changed, returned FROM orders ORDER BY at, reservation`, func(r *orderRow) ([]any, func() bool) {
-		return []any{&r.id, &r.sale, &r.user, &r.ticket, &r.key, &r.state, &r.payment, &r.epoch, &r.slot, &r.price,
+		return []any{&r.id, &r.sale, &r.user, &r.ticket, &r.key, &r.state, &r.payment, &r.note, &r.epoch, &r.slot, &r.price,
 			&r.at, &r.payBy, &r.placed, &r.changed, &r.returned}, nil
 	})
 }

@@ -121,6 +121,15 @@ func (w *fixture) observe(os ...calllog.Call) {
 	w.facts.Observations = append(w.facts.Observations, os...)
 }
 
+// refund refunds the order of user 1, 95 s after the start. The unit is free.
+func (w *fixture) refund() {
+	w.exec(`UPDATE orders SET state = 'cancelled', payment = NULL, note = 'refunded', changed = {95000}, returned = 1 WHERE reservation = 'r1';
+		UPDATE payments SET state = 'refund_due' WHERE id = 'p1';
+		INSERT INTO movements (sale, kind, units, reservation, at) VALUES ('s1', 'returned', 1, 'r1', {95000});
+		UPDATE sales SET sold = 2, paid = 2 WHERE id = 's1'`)
+	w.inventory.Free, w.inventory.Held = 1, []string{"r3", "r4"}
+}
+
 // buyer adds user n, who joins in the order of n, reserves at ms, and pays 5 s later or not at
 // all.
 func (w *fixture) buyer(n int, ms int64, state, sale string) {

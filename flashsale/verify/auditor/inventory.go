@@ -186,7 +186,7 @@ func (a *Auditor) settled(ctx context.Context, l *ledgerRows, f Facts) {
 	b := a.records
 	for i := range l.sales {
 		s := &l.sales[i]
-		var pending, paid int64
+		var pending, paid, refunded int64
 		for _, o := range l.orders[s.id] {
 			switch {
 			case o.state == "pending_pay":
@@ -194,6 +194,8 @@ func (a *Auditor) settled(ctx context.Context, l *ledgerRows, f Facts) {
 				b.check(TicketsEnd, false, "sale %s: order %s is still pending", s.id, o.id)
 			case o.state == "paid":
 				paid++
+			case o.refunded():
+				refunded++
 			}
 			if o.isOrder() && !o.live() && s.state != "ended" {
 				b.check(NoUndersell, o.returned == 1, "sale %s: the unit of %s, which is %s, was not returned to the inventory", s.id, o.id, o.state)
@@ -203,7 +205,7 @@ func (a *Auditor) settled(ctx context.Context, l *ledgerRows, f Facts) {
 		b.check(NoUndersell, paid+(s.stock-s.sold) == s.stock, "sale %s: %d paid and %d free units, want %d in total", s.id, paid, s.stock-s.sold, s.stock)
 		if wanted, known := f.Demand[s.id]; known {
 			want := min(wanted, s.stock)
-			b.check(NoUndersell, paid >= want, "sale %s: buyers wanted %d units, %d of %d are paid", s.id, wanted, paid, s.stock)
+			b.check(NoUndersell, paid+refunded >= want, "sale %s: buyers wanted %d units, %d of %d are paid", s.id, wanted, paid, s.stock)
 		}
 		if s.state == "ended" || s.recovering == 1 {
 			continue

@@ -209,7 +209,12 @@ func (c *checker) soldOut(s *saleRow) {
 			known = max(known, o.changed, answered[o.id])
 		}
 	}
-	var stocked int64 // when units were last added
+	var stocked, refunded int64 // when units were last added, and when one was last refunded
+	for _, o := range c.rows.orders[s.id] {
+		if o.refunded() {
+			refunded = max(refunded, o.changed+answerDelay.Milliseconds())
+		}
+	}
 	for _, m := range c.rows.movements[s.id] {
 		if m.kind == "stock" {
 			stocked = max(stocked, m.at)
@@ -220,7 +225,7 @@ func (c *checker) soldOut(s *saleRow) {
 		if o.Sale != s.id {
 			continue
 		}
-		if o.Reason == "sold_out" && o.At.UnixMilli() >= stocked {
+		if o.Reason == "sold_out" && o.At.UnixMilli() >= max(stocked, refunded) {
 			c.records.check(FairQueue, paid >= s.stock && !o.At.Before(time.UnixMilli(last)), "sale %s: %s received sold_out at %s, with %d of %d units paid",
 				s.id, o.User, clock(o.At), paid, s.stock)
 		}

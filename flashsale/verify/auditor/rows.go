@@ -140,12 +140,15 @@ func (a *Auditor) inspectOrders(s *saleRow, l *ledgerRows) {
 // maxEnded is the maximum number of ended orders that are kept between two inspections.
 const maxEnded = 1_000_000
 
-// finalState checks that a final state of an order does not change.
+// finalState checks that a final state of an order does not change, except by a refund.
 func (a *Auditor) finalState(o *orderRow) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	before, seen := a.ended[o.id]
 	switch {
+	case before == "paid" && o.refunded():
+		a.records.passed(PayOrTimeout, 1)
+		a.ended[o.id] = o.state
 	case seen:
 		a.records.check(PayOrTimeout, before == o.state, "sale %s: order %s changed from %s to %s", o.sale, o.id, before, o.state)
 	case o.state == "pending_pay", len(a.ended) >= maxEnded:
@@ -156,7 +159,7 @@ func (a *Auditor) finalState(o *orderRow) {
 
 func (a *Auditor) inspectPayments(s *saleRow, o *orderRow, payments []paymentRow, checkouts map[string]checkoutRow) {
 	b := a.records
-	var accepted int
+	var accepted, back int
 	for _, p := range payments {
 		c, atProvider := checkouts[p.id]
 		if atProvider {
@@ -165,6 +168,9 @@ func (a *Auditor) inspectPayments(s *saleRow, o *orderRow, payments []paymentRow
 			b.check(PayOrTimeout, (c.refund != "") == (p.state == "refund_due"), "sale %s: payment %s is %s, its refund is %q", s.id, p.id, p.state, c.refund)
 		}
 		if p.state != "accepted" {
+			if p.amount == o.price {
+				back++
+			}
 			continue
 		}
 		accepted++
@@ -176,6 +182,8 @@ func (a *Auditor) inspectPayments(s *saleRow, o *orderRow, payments []paymentRow
 	if o.state == "paid" {
 		want = 1
 	}
+	b.check(PayOrTimeout, o.note != "refunded" || o.refunded() && back > 0, "sale %s: the merchant refunded order %s, which is %s; %d payments of its price go back",
+		s.id, o.id, o.state, back)
 	b.check(PayOrTimeout, accepted == want, "sale %s: order %s is %s and has %d accepted payments", s.id, o.id, o.state, accepted)
 	// Times are rounded down to milliseconds: an order may expire in the millisecond of its deadline.
 	b.check(PayOrTimeout, o.state != "expired" || o.changed >= o.payBy, "sale %s: order %s has payment deadline %s, it expired at %s",

@@ -42,6 +42,7 @@ func (a *Auditor) requireSales(ctx context.Context, watched bool) error {
 // totals are the sums of a sale in one sample.
 type totals struct {
 	pending, paid  int64 // orders
+	refunded       int64 // orders that were paid before
 	moved, stocked int64 // sums of movements
 }
 
@@ -78,6 +79,13 @@ func (a *Auditor) sample(ctx context.Context) error {
 			case "paid":
 				t.paid = g.n
 			}
+		}
+		refunded, err := rows(ctx, tx, `SELECT sale, note, count(*), 0 FROM orders WHERE state = 'cancelled' AND note = 'refunded' GROUP BY sale, note`, scan)
+		if err != nil {
+			return err
+		}
+		for _, g := range refunded {
+			of(g.sale).refunded = g.n
 		}
 		moved, err := rows(ctx, tx, `SELECT sale, kind, count(*), cast(sum(units) AS bigint) FROM movements GROUP BY sale, kind`, scan)
 		if err != nil {
@@ -141,10 +149,12 @@ func (a *Auditor) checkSample(s saleRow, t totals) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	before, seen := a.before[s.id]
+	s.refunded = t.refunded
 	a.before[s.id] = s
 	if seen {
 		b.check(NoOversell, s.stock >= before.stock, "sale %s: stock decreased from %d to %d", s.id, before.stock, s.stock)
-		b.check(PayOrTimeout, s.paid >= before.paid, "sale %s: paid orders decreased from %d to %d", s.id, before.paid, s.paid)
+		b.check(PayOrTimeout, s.paid+s.refunded >= before.paid+before.refunded, "sale %s: paid and refunded orders decreased from %d to %d",
+			s.id, before.paid+before.refunded, s.paid+s.refunded)
 		b.check(OneOrder, s.epoch >= before.epoch, "sale %s: epoch decreased from %d to %d", s.id, before.epoch, s.epoch)
 	}
 }

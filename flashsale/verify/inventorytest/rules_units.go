@@ -60,8 +60,15 @@ func paidNeverFewer(d *tester) {
 		d.wantError("SetPaid with an invalid number", d.inventory.SetPaid(d.ctx, "sale", 1, n), sale.ErrInvalid)
 	}
 	// It changes only the counter of paid units.
-	d.buy("ann")
-	d.wantCounts(sale.Counts{Stock: 3, Free: 2, Reserved: 1, Backlog: 1, Paid: 3})
+	ann, bob := d.buy("ann"), d.buy("bob")
+	d.wantCounts(sale.Counts{Stock: 3, Free: 1, Reserved: 2, Backlog: 2, Paid: 3})
+	// A unit that was paid and refunded is not paid any more.
+	d.returnUnit(ann)
+	d.wantCounts(sale.Counts{Stock: 3, Free: 2, Reserved: 1, Backlog: 2, Paid: 1})
+	d.returnUnit(ann)
+	d.wantCounts(sale.Counts{Stock: 3, Free: 2, Reserved: 1, Backlog: 2, Paid: 1})
+	d.returnUnit(bob)
+	d.wantCounts(sale.Counts{Stock: 3, Free: 3, Backlog: 2})
 }
 
 func returnedOnce(d *tester) {

@@ -49,6 +49,8 @@ func Run(t *testing.T, open func(t *testing.T) sale.Ledger) {
 		{"Order, Orders and EachOrder", lists},
 		{"RecentOrders", recent},
 		{"Cancel", cancel},
+		{"RefundBy", refundBy},
+		{"RefundBy without money to send", refundNothing},
 		{"Expire", expire},
 		{"Unreturned and MarkReturned", returned},
 		{"Unreturned of several sales", unreturnedFairly},
@@ -64,6 +66,7 @@ func Run(t *testing.T, open func(t *testing.T) sale.Ledger) {
 		{"concurrent: one payment", payAtOnce},
 		{"concurrent: events of payments", eventsAtOnce},
 		{"concurrent: contacts and payment", contactAtOnce},
+		{"concurrent: RefundBy and events of payments", refundAtOnce},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, newTester(t, open(t))) })
 	}

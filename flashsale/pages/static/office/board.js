@@ -171,25 +171,39 @@ const reason = h("input", { name: "reason", maxlength: "40", autocomplete: "off"
 const more = h("button", { type: "button", class: "quiet", id: "more-orders", hidden: true, onclick: () => showOrders(more.dataset.after) }, t("office.more"));
 const orders = h("details", { class: "card", id: "orders", ontoggle: () => orders.open && showOrders("") }, h("summary", {}, t("orders.title")), field(t("orders.reason"), reason, t("orders.reason.hint")), rows, more);
 
-async function cancelOrder(reservation) {
-  if (doing || !(await sure(t("orders.cancel.sure"), t("orders.cancel")))) return;
+// endOrder cancels a pending order, or refunds a paid one: action is "cancel" or "refund".
+async function endOrder(reservation, action) {
+  if (doing || !(await sure(t(`orders.${action}.sure`), t(`orders.${action}`)))) return;
   blame(reason, "");
   const text = reason.value.trim();
   if (text === "") {
     blame(reason, t("draft.unread"));
     return reason.focus();
   }
-  const answer = await change("POST", `${path}/orders/${reservation}/cancel`, { reason: text }, (said) => put(note, said));
-  put(note, answer.ok ? t("orders.cancelled") : answer.detail || why(answer));
+  const answer = await change("POST", `${path}/orders/${reservation}/${action}`, { reason: text }, (said) => put(note, said));
+  put(note, answer.ok ? t(`orders.${action}.done`) : answer.detail || why(answer));
   await Promise.all([showOrders(""), poll.now(), showLog()]);
+}
+
+const ENDS = { pending_pay: "cancel", paid: "refund" };
+
+function endButton(o) {
+  const action = ENDS[o.state];
+  if (!action) return "";
+  return h("button", { type: "button", class: "plain", [`data-${action}`]: o.reservation, onclick: () => endOrder(o.reservation, action) }, t(`orders.${action}`));
+}
+
+// stateOf returns the state of an order and of its money.
+function stateOf(o) {
+  if (o.refunds === 0) return t(`order.${o.state}`);
+  return `${t(`order.${o.state}`)}, ${t(o.refunded === o.refunds ? "order.refunded" : "order.refund_due")}`;
 }
 
 async function showOrders(after) {
   const answer = await persist(() => call("GET", `${path}/orders?after=${encodeURIComponent(after)}`), (text) => text && put(note, text));
   if (!answer.ok) return put(note, why(answer));
   const part = table(t("orders.title"), ["at", "state", "name", "phone", "reservation", "action"].map((c) => t(`orders.${c}`)),
-    answer.body.orders.map((o) => [moment(o.at), t(`order.${o.state}`), o.contact?.name ?? "", o.contact?.phone ?? "", o.reservation,
-      o.state === "pending_pay" ? h("button", { type: "button", class: "plain", "data-cancel": o.reservation, onclick: () => cancelOrder(o.reservation) }, t("orders.cancel")) : ""]));
+    answer.body.orders.map((o) => [moment(o.at), stateOf(o), o.contact?.name ?? "", o.contact?.phone ?? "", o.reservation, endButton(o)]));
   if (after === "") rows.replaceChildren(part);
   else rows.append(part);
   more.hidden = answer.body.orders.length < 100;

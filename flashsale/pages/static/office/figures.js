@@ -1,12 +1,13 @@
 import { h, put } from "./dom.js";
 import { table } from "./desk.js";
-import { about, has, number, t } from "./text.js";
+import { about, has, money, number, t } from "./text.js";
 
 const ROWS = [
   ["stock", (b) => b.tally?.sale?.stock ?? b.counts?.stock], ["free", (b) => b.counts?.free], ["waiting", (b) => b.counts?.waiting],
   ["outstanding", (b) => b.counts?.outstanding], ["reserved", (b) => b.counts?.reserved], ["backlog", (b) => b.counts?.backlog],
   ["pending", (b) => b.tally?.pending], ["paid", (b) => b.tally?.paid], ["expired", (b) => b.tally?.expired], ["cancelled", (b) => b.tally?.cancelled],
-  ["rejected", (b) => b.tally?.rejected], ["lost", (b) => b.tally?.lost], ["refund_due", (b) => b.tally?.refund_due], ["buried", (b) => b.tally?.buried],
+  ["rejected", (b) => b.tally?.rejected], ["lost", (b) => b.tally?.lost], ["refund_due", (b) => b.tally?.refund_due],
+  ["money_returned", (b) => b.tally?.sale?.currency && [b.tally.money_returned ?? 0, b.tally.sale.currency], (v) => money(...v)], ["buried", (b) => b.tally?.buried],
   ["admitted", (b) => b.admitted], ["drain", (b) => b.drain, (v) => t("board.per_second", { n: number(Math.round(v)) })],
   ["lag", (b) => b.lag_ms, about], ["workers", (b) => b.workers],
 ];

@@ -102,6 +102,7 @@ func (m *Model) Return(_ context.Context, id string, epoch int64, user, reservat
 	}
 	h.returned = true
 	s.free++
+	s.Paid = min(s.Paid, s.Stock-s.free)
 	return true, nil
 }
 

@@ -29,6 +29,7 @@ type modelOrder struct {
 	payment  string
 	refunds  int
 	returned bool
+	refunded bool // by its merchant
 	contact  sale.Contact
 }
 
@@ -123,6 +124,24 @@ func (m *model) cancel(user, reservation string) error {
 	}
 	o.state = sale.Cancelled
 	m.sales[o.r.Sale].sold--
+	return nil
+}
+
+func (m *model) refundBy(merchant, reservation string) error {
+	o, ok := m.orders[reservation]
+	switch {
+	case !ok || merchant != "shop":
+		return sale.ErrNotFound
+	case o.refunded:
+		return nil
+	case o.state != sale.Paid:
+		return sale.ErrConflict
+	}
+	m.payments[o.payment].refund = true
+	o.state, o.payment, o.refunded = sale.Cancelled, "", true
+	o.refunds++
+	m.sales[o.r.Sale].sold--
+	m.sales[o.r.Sale].paid--
 	return nil
 }
 

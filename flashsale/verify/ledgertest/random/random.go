@@ -123,6 +123,8 @@ func (g *comparison) step() {
 		g.recover()
 	case n < 97:
 		g.setContact()
+	case n < 99:
+		g.refundBy()
 	default:
 		g.checkOrder()
 	}
@@ -197,6 +199,20 @@ func (g *comparison) setContact() {
 	g.same(err, g.model.setContact(user, o.ID, c))
 	if err == nil {
 		g.wantOrder(got)
+	}
+}
+
+func (g *comparison) refundBy() {
+	o, merchant := g.pick(), "shop"
+	if g.r.IntN(8) == 0 {
+		merchant = "other"
+	}
+	g.last = fmt.Sprintf("RefundBy %s, %s", merchant, o.ID)
+	got, err := g.RefundBy(g.ctx, merchant, o.Sale, o.ID, "asked for it", g.now)
+	g.same(err, g.model.refundBy(merchant, o.ID))
+	if err == nil {
+		g.wantOrder(got)
+		g.checkSale(o.Sale)
 	}
 }
 
