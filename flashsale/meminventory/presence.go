@@ -67,7 +67,7 @@ func (s *state) poll(q *sale.PollRequest, now int64) (sale.TicketStatus, *reserv
 	if at != isWaiting && at != isAbsent && at != isAdmitted || p.state == admitted && p.seen == 0 && q.Reservation == "" {
 		return s.status(p, now), nil
 	}
-	if s.atLimit(p) {
+	if s.atLimit(p, q.MaxUnits) {
 		st := s.status(p, now)
 		st.Reason = sale.PerUserLimit
 		return st, nil

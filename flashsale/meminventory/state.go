@@ -195,7 +195,7 @@ func (s *state) pollOf(j *sale.JoinRequest, now int64) (sale.TicketStatus, *rese
 	if p.place.at > 0 && p.seen == 0 {
 		s.see(p, now) // a new ticket is present
 	}
-	return s.poll(&sale.PollRequest{User: j.User, Reservation: j.Reservation, MaxBacklog: j.MaxBacklog}, now)
+	return s.poll(&sale.PollRequest{User: j.User, Reservation: j.Reservation, MaxBacklog: j.MaxBacklog, MaxUnits: j.MaxUnits}, now)
 }
 
 func (s *state) joinRefused(p *userState, j *sale.JoinRequest, now int64) sale.Reason {
@@ -210,7 +210,7 @@ func (s *state) joinRefused(p *userState, j *sale.JoinRequest, now int64) sale.R
 		return sale.IsPaused
 	case now < opens:
 		return sale.NotStarted
-	case p != nil && s.atLimit(p):
+	case p != nil && s.atLimit(p, j.MaxUnits):
 		return sale.PerUserLimit
 	case j.Batch == "" && j.Max > 0 && int64(s.queue.len()) >= j.Max, p == nil && len(s.users) >= s.maxTickets, len(s.reservations) >= s.maxTickets:
 		return sale.QueueFull
@@ -319,7 +319,7 @@ func (s *state) reserveRefused(p *userState, a *sale.ReserveRequest, now int64) 
 		return sale.NotAdmitted
 	case s.situation(p, now) == isOver:
 		return sale.AdmissionExpired
-	case s.atLimit(p):
+	case s.atLimit(p, a.MaxUnits):
 		return sale.PerUserLimit
 	case s.free <= 0:
 		return sale.IsAllTaken
@@ -327,8 +327,9 @@ func (s *state) reserveRefused(p *userState, a *sale.ReserveRequest, now int64) 
 	return sale.OK
 }
 
-func (s *state) atLimit(p *userState) bool {
-	return len(p.reserved) >= s.perUser || p.returned >= sale.MaxUnpaid
+// atLimit reports whether p can reserve no more units. max is the MaxUnits of the request.
+func (s *state) atLimit(p *userState, max int) bool {
+	return len(p.reserved) >= s.perUser || max > 0 && len(p.reserved) >= max || p.returned >= sale.MaxUnpaid
 }
 
 // returnUnit returns a unit. It also returns the reservation, if this user has it.

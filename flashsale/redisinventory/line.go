@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/floodweir/weir/flashsale/sale"
@@ -21,7 +22,7 @@ func (g *Inventory) Join(ctx context.Context, j sale.JoinRequest) (sale.TicketSt
 	words, _, err := g.on(ctx, &g.scripts.join, j.Sale, j.Epoch,
 		escape(j.User), j.Ticket, itoa(j.Rank), itoa(j.Lot), itoa(j.Max),
 		flag(j.Batch != ""), escape(j.Batch), itoa(until), itoa(g.cfg.MaxTickets), itoa(sale.MaxUnpaid),
-		j.Reservation, itoa(j.MaxBacklog))
+		j.Reservation, itoa(j.MaxBacklog), strconv.Itoa(j.MaxUnits))
 	if err != nil {
 		return sale.TicketStatus{}, err
 	}
@@ -45,7 +46,7 @@ func (g *Inventory) Poll(ctx context.Context, p sale.PollRequest) (sale.TicketSt
 	if err := p.Validate(); err != nil {
 		return sale.TicketStatus{}, err
 	}
-	words, _, err := g.on(ctx, &g.scripts.poll, p.Sale, p.Epoch, escape(p.User), p.Reservation, itoa(p.MaxBacklog), itoa(sale.MaxUnpaid))
+	words, _, err := g.on(ctx, &g.scripts.poll, p.Sale, p.Epoch, escape(p.User), p.Reservation, itoa(p.MaxBacklog), itoa(sale.MaxUnpaid), strconv.Itoa(p.MaxUnits))
 	if err != nil {
 		return sale.TicketStatus{}, err
 	}

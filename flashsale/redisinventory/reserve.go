@@ -14,7 +14,7 @@ func (g *Inventory) Reserve(ctx context.Context, a sale.ReserveRequest) (sale.Re
 	if err := a.Validate(); err != nil {
 		return sale.ReserveResult{}, err
 	}
-	words, _, err := g.on(ctx, &g.scripts.reserve, a.Sale, a.Epoch, escape(a.User), a.Ticket, escape(a.Key), a.Reservation, itoa(sale.MaxUnpaid))
+	words, _, err := g.on(ctx, &g.scripts.reserve, a.Sale, a.Epoch, escape(a.User), a.Ticket, escape(a.Key), a.Reservation, itoa(sale.MaxUnpaid), strconv.Itoa(a.MaxUnits))
 	if err != nil {
 		return sale.ReserveResult{}, err
 	}

@@ -29,6 +29,8 @@ func (j JoinRequest) Validate() error {
 		return invalid("JoinRequest.Reservation", j.Reservation, "empty, or 16 to 64 letters, digits, -")
 	case j.MaxBacklog < 0:
 		return invalid("JoinRequest.MaxBacklog", j.MaxBacklog, "0 or more")
+	case j.MaxUnits < 0:
+		return invalid("JoinRequest.MaxUnits", j.MaxUnits, "0 or more")
 	}
 	return nil
 }
@@ -42,6 +44,8 @@ func (p PollRequest) Validate() error {
 		return invalid("PollRequest.Reservation", p.Reservation, "empty, or 16 to 64 letters, digits, -")
 	case p.MaxBacklog < 0:
 		return invalid("PollRequest.MaxBacklog", p.MaxBacklog, "0 or more")
+	case p.MaxUnits < 0:
+		return invalid("PollRequest.MaxUnits", p.MaxUnits, "0 or more")
 	}
 	return nil
 }
@@ -58,6 +62,8 @@ func (a ReserveRequest) Validate() error {
 		return invalid("ReserveRequest.Key", a.Key, "at most 64 bytes of UTF-8")
 	case !IsID(a.Reservation):
 		return invalid("ReserveRequest.Reservation", a.Reservation, "16 to 64 letters, digits, -")
+	case a.MaxUnits < 0:
+		return invalid("ReserveRequest.MaxUnits", a.MaxUnits, "0 or more")
 	}
 	return nil
 }

@@ -15,7 +15,8 @@ import (
 //
 //  1. Free units plus reservations equal the stock. Free is never negative.
 //  2. A refused call changes nothing.
-//  3. A user holds at most PerUser units.
+//  3. A user holds at most PerUser units. Of two requests at once only one gets the last of them.
+//     A Join, Poll or Reserve with fewer MaxUnits reserves for a user with fewer units only.
 //  4. A ticket reserves at most once. A repeated call with the same ticket, or of the same user
 //     with the same key, returns the first reservation with Repeated set. This holds after
 //     that reservation was returned, and for the reservations of the InitialState.
@@ -77,7 +78,7 @@ type Inventory interface {
 	//   - IsPaused: with Batch, while the sale is paused;
 	//   - NotStarted: before StartsAt; in a Shuffled sale, before StartsAt − Lobby (with
 	//     Batch, before StartsAt);
-	//   - PerUserLimit: the user holds PerUser units, or has MaxUnpaid returned ones;
+	//   - PerUserLimit: the user holds PerUser or MaxUnits units, or has MaxUnpaid returned ones;
 	//   - QueueFull: without Batch, if Max is not 0 and Max or more wait; or if the inventory
 	//     cannot store another user or another reservation.
 	//
@@ -106,7 +107,7 @@ type Inventory interface {
 	//   - NotStarted: before StartsAt;
 	//   - NotAdmitted: the ticket is not the user's current one, or it waits or is absent;
 	//   - AdmissionExpired: the ticket was admitted, and its Until has come;
-	//   - PerUserLimit: the user holds PerUser units, or has MaxUnpaid returned ones;
+	//   - PerUserLimit: the user holds PerUser or MaxUnits units, or has MaxUnpaid returned ones;
 	//   - IsAllTaken: no unit is free; the ticket stays admitted;
 	//   - the reservation, on the lowest free slot of the user. The ticket is spent.
 	Reserve(ctx context.Context, r ReserveRequest) (ReserveResult, error)
@@ -184,6 +185,7 @@ type JoinRequest struct {
 
 	Reservation string // as in PollRequest
 	MaxBacklog  int64  // as in PollRequest
+	MaxUnits    int    // as in PollRequest
 }
 
 // PollRequest is one sign of a visitor's presence.
@@ -198,6 +200,9 @@ type PollRequest struct {
 
 	// MaxBacklog prevents admissions while so many entries are unacknowledged; 0 for no bound.
 	MaxBacklog int64
+
+	// MaxUnits is how many units this user may hold, if that is fewer than PerUser; 0 for PerUser.
+	MaxUnits int
 }
 
 // MaxLot is the largest lot. Ranks of tickets after the start are above it.
@@ -239,6 +244,7 @@ type ReserveRequest struct {
 	Ticket      string
 	Key         string // the Idempotency-Key; empty for none
 	Reservation string // the ID of the reservation: unique, 16 to 64 letters, digits, -
+	MaxUnits    int    // as in PollRequest
 }
 
 // ReserveResult is a reservation, or the reason why there is none.

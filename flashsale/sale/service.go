@@ -57,6 +57,10 @@ type BuyerService interface {
 
 	// Pay applies a payment that a payment provider reports, for a receipt of any user.
 	Pay(ctx context.Context, receipt, payment string, amount int64) (PayResult, error)
+
+	// Limited returns the service for users who may hold at most so many units of a sale, 1 or
+	// more, whatever its PerUser.
+	Limited(units int) BuyerService
 }
 
 // MerchantService provides the operations of merchants on their sales. Errors wrap ErrNotFound,

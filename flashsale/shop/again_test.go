@@ -115,6 +115,49 @@ func TestPerUser(t *testing.T) {
 	})
 }
 
+// TestOneUnitOfGuests checks that two clicks at once reserve one unit for a user who may hold one,
+// in a sale where others may hold two. A repeated click gets its unit again.
+func TestOneUnitOfGuests(t *testing.T) {
+	inShop(t, func(w *world) {
+		d := draft(10)
+		d.PerUser = 2
+		s := w.exposed(d)
+		w.opens(s)
+		guests := w.Limited(1)
+		var mu sync.Mutex
+		bought, refused := map[string]string{}, 0
+		concurrently(5, func(key string) {
+			at, err := guests.Click(w.ctx, "alice", s.ID, "", key)
+			if err != nil {
+				t.Errorf("click: %v", err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if at.Bought {
+				bought[key] = at.Reserved[0].Receipt
+			} else if at.Reason == sale.PerUserLimit && at.Layer == sale.LS {
+				refused++
+			}
+		})
+		if len(bought) != 1 || refused != 4 {
+			t.Fatalf("%d units, %d refused clicks, want 1 and 4", len(bought), refused)
+		}
+		for key, receipt := range bought {
+			if at, err := guests.Click(w.ctx, "alice", s.ID, "", key); err != nil || at.Reason != sale.OK || at.Reserved[0].Receipt != receipt {
+				t.Errorf("the same click again: %+v, %v", at, err)
+			}
+		}
+		if b := w.buys(guests, "alice", s.ID); b.Reason != sale.PerUserLimit {
+			t.Errorf("another purchase: %+v, want refused", b)
+		}
+		if b := w.buys(w, "alice", s.ID); b.Reason != sale.OK {
+			t.Errorf("a purchase of a user who may hold two: %+v", b)
+		}
+		after(time.Second)
+		w.agrees(s.ID)
+	})
+}
+
 // TestBadTokens checks that what is forged, another's, of another sale, or late gets nothing.
 func TestBadTokens(t *testing.T) {
 	inShop(t, func(w *world) {

@@ -26,7 +26,15 @@ type buyers struct {
 	networks   *networkRecorder
 	keys       *pass.Keys
 	maxWaiting int64
+	maxUnits   int                         // of a user in a sale; 0 for its PerUser
 	run        func(func(context.Context)) // calls a function in the background
+}
+
+// Limited implements sale.BuyerService.
+func (b *buyers) Limited(units int) sale.BuyerService {
+	limited := *b
+	limited.maxUnits = units
+	return &limited
 }
 
 // Now implements sale.BuyerService.
@@ -136,7 +144,7 @@ func ticketOf(user, id, key string) string {
 
 // joinRequest returns a request for a ticket in the queue.
 func (v *visit) joinRequest(ctx context.Context, ticket string) sale.JoinRequest {
-	j := sale.JoinRequest{Sale: v.sale().ID, Epoch: v.sale().Epoch, User: v.user, Ticket: newID(), Max: v.maxWaiting, Rank: v.earlierRank(ctx, ticket)}
+	j := sale.JoinRequest{Sale: v.sale().ID, Epoch: v.sale().Epoch, User: v.user, Ticket: newID(), Max: v.maxWaiting, MaxUnits: v.maxUnits, Rank: v.earlierRank(ctx, ticket)}
 	if v.view.Phase == sale.InLobby {
 		j.Lot = 1 + rand.Int64N(sale.MaxLot)
 	}

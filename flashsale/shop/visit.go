@@ -167,7 +167,7 @@ func (v *visit) joinDirect(ctx context.Context, j sale.JoinRequest) (sale.QueueS
 	switch {
 	case at.State == sale.Admitted || at.State == sale.Waiting:
 		return v.status(at, false, false), nil
-	case len(at.Reserved) >= v.sale().PerUser:
+	case len(at.Reserved) >= v.sale().PerUser, v.maxUnits > 0 && len(at.Reserved) >= v.maxUnits:
 		at.Reason = sale.PerUserLimit
 		return v.status(at, false, false), nil
 	case v.view.Phase == sale.AllTaken:
@@ -323,7 +323,7 @@ func (v *visit) reserve(ctx context.Context, t pass.Token, key string) (sale.Buy
 	// The epoch is the sale's, whatever the token's: a rebuilt inventory knows the tickets of
 	// all units in pending and paid orders.
 	out, err := v.inventory.Reserve(call, sale.ReserveRequest{Sale: t.Sale, Epoch: v.sale().Epoch, User: t.User,
-		Ticket: t.Ticket, Key: key, Reservation: newID()})
+		Ticket: t.Ticket, Key: key, Reservation: newID(), MaxUnits: v.maxUnits})
 	switch {
 	case err != nil:
 		return v.reserveFailed(ctx, t, err, sale.OK)

@@ -34,6 +34,33 @@ type desk struct {
 	saw []sale.NetworkUse
 }
 
+// Limited returns a service that refuses guests which hold a unit.
+func (d *desk) Limited(units int) sale.BuyerService { return &limitedDesk{d, units} }
+
+type limitedDesk struct {
+	*desk
+	units int
+}
+
+func (d *limitedDesk) Join(ctx context.Context, user, id, place string) (sale.QueueStatus, error) {
+	t, err := d.desk.Join(ctx, user, id, place)
+	if len(t.Reserved) >= d.units && t.State != sale.Spent {
+		t.Reason, t.Layer = sale.PerUserLimit, sale.LS
+	}
+	return t, err
+}
+
+func (d *limitedDesk) Click(ctx context.Context, user, id, place, _ string) (sale.QueueStatus, error) {
+	return d.Join(ctx, user, id, place)
+}
+
+func (d *limitedDesk) Buy(ctx context.Context, user, id, token, key string) (sale.BuyResult, error) {
+	if t, _ := d.Join(ctx, user, id, ""); t.Reason != sale.OK {
+		return sale.BuyResult{Reason: t.Reason, Layer: t.Layer}, nil
+	}
+	return d.desk.Buy(ctx, user, id, token, key)
+}
+
 func (d *desk) Now() time.Time {
 	if d.time.IsZero() {
 		return webtest.Start()

@@ -84,10 +84,17 @@ func returnPath(text string) string {
 // hasMembers reports whether buyers can have an identity.
 func (c visitor) hasMembers() bool { return c.config.Buyers != nil || c.config.OIDC != nil }
 
-// mayBuy reports whether the user may have a ticket of this sale, and refuses if not. Where
-// buyers can have an identity, a guest may hold one unit. A guest has one ticket at a time, so no
-// second unit can be bought between this check and the purchase.
-func (c visitor) mayBuy(w http.ResponseWriter, joins bool) bool {
+// service returns the service for the user. Where buyers can have an identity, a guest may hold
+// one unit.
+func (c *call) service() sale.BuyerService {
+	if c.proof == identity.None && (visitor{c}).hasMembers() {
+		return c.shop.guests
+	}
+	return c.config.Service
+}
+
+// mayBuy reports whether the user may have a ticket of this sale, and refuses if not.
+func (c visitor) mayBuy(w http.ResponseWriter) bool {
 	if c.proof != identity.None {
 		return true
 	}
@@ -96,22 +103,19 @@ func (c visitor) mayBuy(w http.ResponseWriter, joins bool) bool {
 		c.fail(w, err)
 		return false
 	}
-	switch {
-	case v.Sale.MembersOnly:
+	if v.Sale.MembersOnly {
 		wire.RefuseReason(w, sale.SignInRequired)
 		return false
-	case !c.hasMembers() || v.Sale.PerUser == 1:
-		return true
 	}
-	t, err := c.config.Service.Status(c.r.Context(), c.user, c.id, "")
-	if err != nil {
-		c.fail(w, err)
-		return false
-	}
-	// A repeated purchase has a ticket that is spent, and gets its first result.
-	if len(t.Reserved) > 0 && (joins || t.State != sale.Spent) {
-		layers.Refusal{Layer: sale.LS, Reason: sale.PerUserLimit, Detail: "a guest may hold one unit: sign in for more"}.Write(w)
-		return false
-	}
+	c.fewer = c.hasMembers() && v.Sale.PerUser > 1
 	return true
+}
+
+// refused answers with a refusal of the service.
+func (c *call) refused(w http.ResponseWriter, layer sale.Layer, reason sale.Reason, retryAfter time.Duration) {
+	detail := ""
+	if reason == sale.PerUserLimit && c.fewer {
+		detail = "a guest may hold one unit: sign in for more"
+	}
+	layers.Refusal{Layer: layer, Reason: reason, Detail: detail, RetryAfter: retryAfter}.Write(w)
 }

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/wire"
 )
@@ -69,7 +68,7 @@ func (c *call) status(w http.ResponseWriter) {
 		f.Refuse(w)
 		return
 	}
-	c.respond(w, http.StatusOK, c.config.Service.Status, ticket)
+	c.respond(w, http.StatusOK, c.service().Status, ticket)
 }
 
 // join gives the user a ticket. With buy it reserves a unit as soon as one is free.
@@ -89,13 +88,13 @@ func (c *call) join(w http.ResponseWriter) {
 		f.Refuse(w)
 		return
 	}
-	if !(visitor{c}).mayBuy(w, true) || !c.hasWorked(w, ticket, work, solved) {
+	if !(visitor{c}).mayBuy(w) || !c.hasWorked(w, ticket, work, solved) {
 		return
 	}
-	join := c.config.Service.Join
+	join := c.service().Join
 	if buy {
 		join = func(ctx context.Context, user, id, ticket string) (sale.QueueStatus, error) {
-			return c.config.Service.Click(ctx, user, id, ticket, key)
+			return c.service().Click(ctx, user, id, ticket, key)
 		}
 	}
 	c.respond(w, http.StatusCreated, join, ticket)
@@ -108,7 +107,7 @@ func (c *call) respond(w http.ResponseWriter, created int, f func(ctx context.Co
 	case err != nil:
 		c.fail(w, err)
 	case t.Reason != sale.OK:
-		layers.Refusal{Layer: t.Layer, Reason: t.Reason, RetryAfter: t.RetryAfter}.Write(w)
+		c.refused(w, t.Layer, t.Reason, t.RetryAfter)
 	default:
 		status := http.StatusOK
 		if t.New {
@@ -143,15 +142,15 @@ func (c *call) buy(w http.ResponseWriter) {
 		f.Refuse(w)
 		return
 	}
-	if !(visitor{c}).mayBuy(w, false) {
+	if !(visitor{c}).mayBuy(w) {
 		return
 	}
-	bought, err := c.config.Service.Buy(c.r.Context(), c.user, c.id, token, key)
+	bought, err := c.service().Buy(c.r.Context(), c.user, c.id, token, key)
 	switch {
 	case err != nil:
 		c.fail(w, err)
 	case bought.Reason != sale.OK:
-		layers.Refusal{Layer: bought.Layer, Reason: bought.Reason, RetryAfter: bought.RetryAfter}.Write(w)
+		c.refused(w, bought.Layer, bought.Reason, bought.RetryAfter)
 	default:
 		if !bought.Repeated {
 			c.config.Service.RecordNetwork(c.user, c.id, c.config.Layers.Network(c.r))

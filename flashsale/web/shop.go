@@ -67,6 +67,7 @@ type ShopConfig struct {
 // Shop is the HTTP interface for buyers. It is safe for concurrent use.
 type Shop struct {
 	config   ShopConfig
+	guests   sale.BuyerService // for guests, where buyers can have an identity
 	mux      *http.ServeMux
 	provider *provider     // nil without Mock
 	notices  chan struct{} // notifications in progress
@@ -102,7 +103,7 @@ func NewShop(c ShopConfig) (*Shop, error) {
 	if c.Pages == nil {
 		c.Pages = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { wire.RefuseReason(w, layers.NotFound) })
 	}
-	s := &Shop{config: c, shelf: newShelf(c.Products), notices: make(chan struct{}, maxNotices)}
+	s := &Shop{config: c, guests: c.Service.Limited(1), shelf: newShelf(c.Products), notices: make(chan struct{}, maxNotices)}
 	if c.Mock {
 		s.provider = newProvider(c.Service, c.Log)
 	}
@@ -149,6 +150,7 @@ type call struct {
 	body   []byte
 	fault  *wire.RequestError // of the body
 	forged bool               // the proof is not valid, and a proxy in front trusts it
+	fewer  bool               // the user may hold fewer units than a member
 }
 
 // ServeHTTP implements http.Handler: L0, the session, the body, the layers and then the route's

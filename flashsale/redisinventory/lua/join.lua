@@ -6,11 +6,12 @@
 --       12 how many users and how many reservations there may be
 --       13 how many returned reservations are too many
 --       14 the reservation's ID or empty, 15 bound on the stream or 0
+--       16 how many units the user may hold, or 0
 -- Returns: a standing.
 
 local s, why = load('paused', 'free', 'reserved', 'turns', 'left', 'top', 'fixed', 'server')
 if not s then return {'stale', why} end
-s.max_unpaid = tonumber(ARGV[13])
+bound(s, ARGV[13], ARGV[16])
 local name, direct = ARGV[4], ARGV[9] == '1'
 park(s, 64)
 local u = user(name)

@@ -32,9 +32,16 @@ local function park(s, max)
   redis.call('ZREM', SEEN, unpack(gone))
 end
 
--- limited reports whether a user can reserve no more units.
+-- limited reports whether a user can reserve no more units. It needs bound.
 local function limited(s, u)
-  return #holding(u) >= s.per_user or tonumber(u.returned) >= s.max_unpaid
+  return #holding(u) >= s.max_units or tonumber(u.returned) >= s.max_unpaid
+end
+
+-- bound sets what bounds the units of the user of a request: how many returned reservations are
+-- too many, and how many units the user may hold, 0 for as many as any user.
+local function bound(s, unpaid, units)
+  s.max_unpaid, units = tonumber(unpaid), tonumber(units)
+  s.max_units = units > 0 and math.min(units, s.per_user) or s.per_user
 end
 
 local LAST = 9007199254740992 -- 2^53: beyond it a score is not exact

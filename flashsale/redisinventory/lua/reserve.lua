@@ -1,14 +1,14 @@
 -- Reserves a unit with an admitted ticket, and writes the entry of the stream.
 --
 -- ARGV: 4 user, 5 ticket, 6 key or empty, 7 the reservation's ID
---       8 how many returned reservations are too many
+--       8 how many returned reservations are too many, 9 how many units the user may hold, or 0
 -- Returns: {'ok', now, reason, again (1 or 0), ID, record}; a reason 'taken' says that there
 -- is a reservation of this ID already.
 
 local s, why = load('paused', 'fixed', 'free', 'reserved', 'server')
 if not s then return {'stale', why} end
 local name, ticket, key, id = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
-s.max_unpaid = tonumber(ARGV[8])
+bound(s, ARGV[8], ARGV[9])
 
 -- An earlier reservation with this ticket or this key.
 local ticketed, keyed = 't ' .. name .. ' ' .. ticket, nil

@@ -126,6 +126,42 @@ func perUser(d *tester) {
 	d.wantStatus(d.status("ann"), sale.NoTicket, sale.OK)
 }
 
+func maxUnits(d *tester) {
+	d.open(userLimit(3), stock(9))
+	click := func(ticket string) sale.TicketStatus {
+		d.Helper()
+		j := d.joinRequest("ann")
+		j.Ticket, j.Reservation, j.MaxUnits = ticket, d.id("reservation"), 1
+		return d.join(j)
+	}
+	first := d.id("ticket")
+	d.wantStatus(click(first), sale.Spent, sale.OK)
+	d.wantStatus(click(first), sale.Spent, sale.OK) // the same click again
+	d.wantStatus(click(d.id("ticket")), sale.Spent, sale.PerUserLimit)
+	d.wantCounts(sale.Counts{Stock: 9, Free: 8, Reserved: 1, Backlog: 1})
+
+	// The bound is that of the request: another one of the user is admitted, and may not reserve.
+	a := d.admitted("ann")
+	p := sale.PollRequest{User: "ann", Reservation: d.id("reservation"), MaxUnits: 1}
+	if st := d.pollWith(p); st.State != sale.Admitted || st.Reason != sale.PerUserLimit {
+		d.Fatalf("Poll = %+v, want refused", st)
+	}
+	r := sale.ReserveRequest{Sale: "sale", Epoch: 1, User: "ann", Ticket: a.Ticket, Reservation: d.id("reservation"), MaxUnits: 1}
+	o, err := d.inventory.Reserve(d.ctx, r)
+	if err != nil {
+		d.Fatal(err)
+	}
+	d.wantRefused(o, sale.PerUserLimit)
+	r.MaxUnits = 9 // no more than PerUser
+	if o, err := d.inventory.Reserve(d.ctx, r); err != nil || o.Reason != sale.OK || o.Reservation.Slot != 2 {
+		d.Fatalf("Reserve = %+v, %v, want slot 2", o, err)
+	}
+	d.buy("ann")
+	j := d.joinRequest("ann")
+	j.MaxUnits = 9
+	d.wantStatus(d.join(j), sale.Spent, sale.PerUserLimit)
+}
+
 func slotsAgain(d *tester) {
 	d.open(userLimit(3), stock(9))
 	a, b := d.buy("ann"), d.buy("ann")

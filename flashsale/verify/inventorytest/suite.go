@@ -24,6 +24,7 @@ func Run(t *testing.T, open Open) {
 		{"2 invalid arguments are refused", badArguments},
 		{"2 reasons come in order", reasonsInOrder},
 		{"3 a user has at most the allowed units", perUser},
+		{"3 a user may hold fewer units than others", maxUnits},
 		{"3 a slot is reused", slotsAgain},
 		{"4 a ticket reserves once", ticketOnce},
 		{"4 a key reserves once", keyOnce},

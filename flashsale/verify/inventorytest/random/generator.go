@@ -71,7 +71,7 @@ func (g *generator) next(m *Model, now time.Time) command {
 	case n < 330:
 		c.op, c.user = "look", g.user()
 	case n < 470:
-		c.op, c.user, c.n = "poll", g.user(), g.backlog()
+		c.op, c.user, c.n, c.units = "poll", g.user(), g.backlog(), g.units()
 		if g.chance(40) {
 			c.id = g.id("reservation")
 		}
@@ -139,6 +139,14 @@ func (g *generator) backlog() int64 {
 	return g.r.Int64N(6) - 1
 }
 
+// units returns how many units a user may hold, mostly any number.
+func (g *generator) units() int {
+	if g.chance(80) {
+		return 0
+	}
+	return g.r.IntN(4) - 1
+}
+
 // soon returns a time around now, mostly in the future.
 func (g *generator) soon(now time.Time) time.Time {
 	return now.Add(time.Duration(g.r.IntN(20_000_000)-1_000_000) * time.Microsecond)
@@ -165,7 +173,7 @@ func (g *generator) join(c command, s *modelSale, now time.Time) command {
 	if g.chance(30) {
 		c.join.Reservation = g.id("reservation")
 	}
-	c.join.MaxBacklog = max(0, g.backlog())
+	c.join.MaxBacklog, c.join.MaxUnits = max(0, g.backlog()), g.units()
 	if t := s.ticket(c.join.User); t != nil && g.chance(5) {
 		c.join.Ticket = t.id
 	}
@@ -177,7 +185,7 @@ func (g *generator) join(c command, s *modelSale, now time.Time) command {
 
 func (g *generator) reserve(c command, s *modelSale) command {
 	c.op = "reserve"
-	c.reserve = sale.ReserveRequest{Sale: c.sale, Epoch: c.epoch, User: g.user(), Ticket: g.id("ticket"), Reservation: g.id("reservation")}
+	c.reserve = sale.ReserveRequest{Sale: c.sale, Epoch: c.epoch, User: g.user(), Ticket: g.id("ticket"), Reservation: g.id("reservation"), MaxUnits: g.units()}
 	var can []*modelTicket
 	for _, t := range s.tickets {
 		if t.state == sale.Admitted {

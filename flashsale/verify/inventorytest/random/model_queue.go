@@ -21,8 +21,9 @@ func (s *modelSale) returned(user string) int {
 }
 
 // hasEnough reports whether a user can reserve no more units in this epoch.
-func (s *modelSale) hasEnough(user string) bool {
-	return len(s.held(user)) >= s.PerUser || s.returned(user) >= sale.MaxUnpaid
+func (s *modelSale) hasEnough(user string, max int) bool {
+	held := len(s.held(user))
+	return held >= s.PerUser || held >= max && max != 0 || s.returned(user) >= sale.MaxUnpaid
 }
 
 // park counts the tickets that became absent.
@@ -99,7 +100,7 @@ func (m *Model) Join(_ context.Context, j sale.JoinRequest) (sale.TicketStatus, 
 	s.park(now)
 	st := s.status(j.User, now)
 	old := s.ticket(j.User)
-	poll := sale.PollRequest{User: j.User, Reservation: j.Reservation, MaxBacklog: j.MaxBacklog}
+	poll := sale.PollRequest{User: j.User, Reservation: j.Reservation, MaxBacklog: j.MaxBacklog, MaxUnits: j.MaxUnits}
 	if st.State == sale.Waiting || st.State == sale.Admitted {
 		return s.poll(poll, now), nil
 	}
@@ -149,7 +150,7 @@ func (s *modelSale) joinRefused(j sale.JoinRequest, now time.Time) sale.Reason {
 		return sale.IsPaused
 	case now.Before(opens):
 		return sale.NotStarted
-	case s.hasEnough(j.User):
+	case s.hasEnough(j.User, j.MaxUnits):
 		return sale.PerUserLimit
 	case j.Batch == "" && j.Max > 0 && int64(len(s.waiting())) >= j.Max:
 		return sale.QueueFull
@@ -182,7 +183,7 @@ func (s *modelSale) poll(p sale.PollRequest, now time.Time) sale.TicketStatus {
 	if st.State != sale.Waiting && st.State != sale.Admitted || st.State == sale.Admitted && t.seen.IsZero() && p.Reservation == "" {
 		return st
 	}
-	if s.hasEnough(p.User) {
+	if s.hasEnough(p.User, p.MaxUnits) {
 		st.Reason = sale.PerUserLimit
 		return st
 	}

@@ -37,7 +37,7 @@ func (m *Model) Reserve(_ context.Context, a sale.ReserveRequest) (sale.ReserveR
 		return sale.ReserveResult{Reason: sale.NotAdmitted}, nil
 	case s.status(a.User, now).State == sale.TicketExpired:
 		return sale.ReserveResult{Reason: sale.AdmissionExpired}, nil
-	case s.hasEnough(a.User):
+	case s.hasEnough(a.User, a.MaxUnits):
 		return sale.ReserveResult{Reason: sale.PerUserLimit}, nil
 	case s.free == 0:
 		return sale.ReserveResult{Reason: sale.IsAllTaken}, nil

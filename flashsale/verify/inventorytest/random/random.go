@@ -52,6 +52,7 @@ type command struct {
 	id       string // of a reservation, a batch or a worker
 	ids      []string
 	n        int64
+	units    int
 	flag     bool
 	at       time.Time
 	step     time.Duration
@@ -67,13 +68,13 @@ func (c command) String() string {
 			o.Sale.Stock, o.Sale.PerUser, o.Sale.Headroom, o.Sale.TokenFor, o.Sale.StartsAt.Sub(inventorytest.Start()), o.Sale.EndsAt.Sub(inventorytest.Start()), o.Sale.Lobby, o.Sale.State, o.Unpaid, o.Reserved, o.Pending)
 	case "join":
 		j := c.join
-		return fmt.Sprintf("join %s/%d %s ticket %s rank %d lot %d max %d batch %q%s reservation %q backlog %d", c.sale, c.epoch, j.User, j.Ticket, j.Rank, j.Lot, j.Max, j.Batch, until(j.Until), j.Reservation, j.MaxBacklog)
+		return fmt.Sprintf("join %s/%d %s ticket %s rank %d lot %d max %d batch %q%s reservation %q backlog %d units %d", c.sale, c.epoch, j.User, j.Ticket, j.Rank, j.Lot, j.Max, j.Batch, until(j.Until), j.Reservation, j.MaxBacklog, j.MaxUnits)
 	case "reserve":
-		return fmt.Sprintf("reserve %s/%d %s ticket %s key %q id %s", c.sale, c.epoch, c.reserve.User, c.reserve.Ticket, c.reserve.Key, c.reserve.Reservation)
+		return fmt.Sprintf("reserve %s/%d %s ticket %s key %q id %s units %d", c.sale, c.epoch, c.reserve.User, c.reserve.Ticket, c.reserve.Key, c.reserve.Reservation, c.reserve.MaxUnits)
 	case "transfer":
 		return fmt.Sprintf("transfer to %s/%d %+v", c.sale, c.epoch, c.transfer)
 	}
-	return fmt.Sprintf("%s %s/%d user %q id %q ids %v n %d flag %v%s", c.op, c.sale, c.epoch, c.user, c.id, c.ids, c.n, c.flag, until(c.at))
+	return fmt.Sprintf("%s %s/%d user %q id %q ids %v n %d units %d flag %v%s", c.op, c.sale, c.epoch, c.user, c.id, c.ids, c.n, c.units, c.flag, until(c.at))
 }
 
 // until formats a time relative to the start.
@@ -196,7 +197,7 @@ func (p *pair) call(g sale.Inventory, c command, model bool) (any, error) {
 		case "join":
 			st, err = g.Join(ctx, c.join)
 		case "poll":
-			st, err = g.Poll(ctx, sale.PollRequest{Sale: c.sale, Epoch: c.epoch, User: c.user, Reservation: c.id, MaxBacklog: c.n})
+			st, err = g.Poll(ctx, sale.PollRequest{Sale: c.sale, Epoch: c.epoch, User: c.user, Reservation: c.id, MaxBacklog: c.n, MaxUnits: c.units})
 		default:
 			st, err = g.Status(ctx, c.sale, c.epoch, c.user)
 		}
