@@ -49,7 +49,7 @@ func until(ctx context.Context, at time.Time) bool {
 // expose creates a sale and exposes it.
 func expose(t *testing.T, m sale.MerchantService, merchant string, d sale.Draft) sale.Sale {
 	t.Helper()
-	s, err := m.Create(t.Context(), merchant, d)
+	s, err := m.Create(t.Context(), merchant, "", d)
 	if err == nil {
 		s, err = m.Expose(t.Context(), merchant, s.ID)
 	}

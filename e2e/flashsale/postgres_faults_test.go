@@ -26,7 +26,7 @@ var postgresStart = time.Date(2031, 5, 1, 10, 0, 0, 0, time.UTC)
 // stockedLedger creates an exposed sale.
 func stockedLedger(t testing.TB, l sale.Ledger, units int64) sale.Sale {
 	t.Helper()
-	s, err := l.Create(t.Context(), "shop", sale.Draft{
+	s, err := l.Create(t.Context(), "shop", "", sale.Draft{
 		SKU: "tea", Title: "龙井", Price: 9900, Stock: units, StartsAt: postgresStart, EndsAt: postgresStart.Add(time.Hour), PayWithin: time.Minute,
 	}, postgresStart)
 	if err == nil {

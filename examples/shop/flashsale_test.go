@@ -95,7 +95,7 @@ func TestFlashSale(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now().Truncate(time.Millisecond)
-	made, err := s.Merchants.Create(ctx, "merchant", sale.Draft{SKU: "keyboard-walnut", Title: "Keyboard", Price: 19900, Stock: 1, StartsAt: start, EndsAt: start.Add(time.Hour), MembersOnly: true})
+	made, err := s.Merchants.Create(ctx, "merchant", "", sale.Draft{SKU: "keyboard-walnut", Title: "Keyboard", Price: 19900, Stock: 1, StartsAt: start, EndsAt: start.Add(time.Hour), MembersOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -123,7 +123,7 @@ func open(t *testing.T, networks ...netip.Prefix) *world {
 	}
 	t.Cleanup(func() { _ = w.l.Close() })
 	now := time.Now()
-	w.sale, err = w.l.Create(t.Context(), "shop", sale.Draft{SKU: "tea", Title: "Tea", Price: 9900, Stock: 1, StartsAt: now, EndsAt: now.Add(time.Hour)}.WithDefaults(), now)
+	w.sale, err = w.l.Create(t.Context(), "shop", "", sale.Draft{SKU: "tea", Title: "Tea", Price: 9900, Stock: 1, StartsAt: now, EndsAt: now.Add(time.Hour)}.WithDefaults(), now)
 	if err != nil {
 		t.Fatal(err)
 	}

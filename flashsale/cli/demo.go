@@ -91,7 +91,7 @@ func (w *environment) open(cmd *cobra.Command, s *run.System, password string, i
 		return sale.Sale{}, err
 	}
 	start := time.Now().Add(in).Truncate(time.Millisecond)
-	drafted, err := s.Merchants.Create(ctx, demoMerchant, sale.Draft{
+	drafted, err := s.Merchants.Create(ctx, demoMerchant, "", sale.Draft{
 		SKU: "keyboard-walnut", Title: demoTitle, Price: demoPrice, Currency: "CNY",
 		Stock: demoStock, PerUser: 1, StartsAt: start, EndsAt: start.Add(time.Hour),
 		Queue: sale.Fifo, PayWithin: pay,

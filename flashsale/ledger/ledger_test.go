@@ -63,7 +63,7 @@ func TestRandom(t *testing.T) {
 func TestAddStockField(t *testing.T) {
 	l, now := open(t, ledger.Config{}), time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	d := sale.Draft{SKU: "a", Title: "A", Price: 1, Stock: sale.MaxStock - 1, StartsAt: now, EndsAt: now.Add(time.Hour)}
-	s, err := l.Create(t.Context(), "shop", d.WithDefaults(), now)
+	s, err := l.Create(t.Context(), "shop", "", d.WithDefaults(), now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -152,7 +152,7 @@ func TestGuards(t *testing.T) {
 // stocked makes a sale with units of which placed are orders.
 func stocked(t testing.TB, l *ledger.Ledger, units int64, placed int) (sale.Sale, []sale.Reservation) {
 	t.Helper()
-	s, err := l.Create(t.Context(), "shop", sale.Draft{
+	s, err := l.Create(t.Context(), "shop", "", sale.Draft{
 		SKU: "tea", Title: "龙井", Price: 9900, Stock: units, StartsAt: start, EndsAt: start.Add(time.Hour), PayWithin: time.Minute,
 	}, start)
 	if err == nil {

@@ -59,25 +59,47 @@ func load(x *database.Tx, id string, lock bool) (saleRow, error) {
 }
 
 // Create implements sale.Ledger.
-func (l *sales) Create(ctx context.Context, merchant string, d sale.Draft, now time.Time) (sale.Sale, error) {
+func (l *sales) Create(ctx context.Context, merchant, key string, d sale.Draft, now time.Time) (sale.Sale, error) {
 	d = d.WithDefaults()
-	if err := errors.Join(validateName("merchant", merchant), d.Validate()); err != nil {
+	err := errors.Join(validateName("merchant", merchant), d.Validate())
+	id := strings.ToLower(rand.Text()[:16])
+	if key != "" {
+		err = errors.Join(err, validateName("key", key))
+		id = idOf("create", merchant, key)
+	}
+	if err != nil {
 		return sale.Sale{}, fail("create", err)
 	}
 	s := sale.Sale{
-		ID: strings.ToLower(rand.Text()[:16]), Merchant: merchant, Draft: d,
+		ID: id, Merchant: merchant, Draft: d,
 		State: sale.Drafted, Version: 1, CreatedAt: timeOf(millis(now)),
 	}
-	err := fail("create", l.db.Do(ctx, database.Write, func(x *database.Tx) error {
-		if _, err := insertDraft(x, &s); err != nil {
+	err = fail("create", l.db.Do(ctx, database.Write, func(x *database.Tx) error {
+		fresh, err := insertDraft(x, &s)
+		if err != nil {
 			return err
 		}
-		return appendAudit(x, merchant, s.ID, "created", now)
+		if fresh {
+			return appendAudit(x, merchant, s.ID, "created", now)
+		}
+		k, err := load(x, s.ID, false)
+		if err == nil && k.State == sale.Drafted && k.Version == 1 && !slices.Equal(draftArgs(k.Draft), draftArgs(d)) {
+			err = fmt.Errorf("%w: key %s has created sale %s with another draft", sale.ErrConflict, quote(key), k.ID)
+		}
+		s = k.Sale
+		return err
 	}))
 	if err != nil {
 		return sale.Sale{}, err
 	}
 	return s, nil
+}
+
+// idOf returns the ID of the sale that an operation of a subject with a key makes, so that a
+// repeated call finds it.
+func idOf(operation, subject, key string) string {
+	sum := sha256.Sum256([]byte(operation + "\x00" + subject + "\x00" + key))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:16])
 }
 
 // insertDraft inserts a draft. It returns false if the sale exists.
@@ -89,15 +111,13 @@ func insertDraft(x *database.Tx, s *sale.Sale) (bool, error) {
 	return n == 1, err
 }
 
-// Copy implements sale.Ledger. The ID of the copy is derived from the key, so that a repeated
-// call finds the first copy.
+// Copy implements sale.Ledger.
 func (l *sales) Copy(ctx context.Context, merchant, id, key string, now time.Time) (sale.Sale, error) {
 	if err := validateName("key", key); err != nil {
 		return sale.Sale{}, fail("copy", err)
 	}
-	sum := sha256.Sum256([]byte("copy\x00" + id + "\x00" + key))
 	s := sale.Sale{
-		ID: strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:16]), Merchant: merchant,
+		ID: idOf("copy", id, key), Merchant: merchant,
 		State: sale.Drafted, Version: 1, CreatedAt: timeOf(millis(now)),
 	}
 	err := fail("copy", l.db.Do(ctx, database.Write, func(x *database.Tx) error {

@@ -30,11 +30,15 @@ func (o *Office) mine(v *visit) {
 
 func (o *Office) create(v *visit) {
 	d, _, f := readDraft(v.body, false)
+	key := ""
+	if f == nil {
+		key, f = wire.IdempotencyKey(v.r.Header)
+	}
 	if f != nil {
 		f.Refuse(v.w)
 		return
 	}
-	s, err := o.c.Service.Create(v.r.Context(), v.merchant, d)
+	s, err := o.c.Service.Create(v.r.Context(), v.merchant, key, d)
 	o.sendSale(v, http.StatusCreated, s, err)
 }
 

@@ -36,9 +36,9 @@ func (m *merchants) note(format string, args ...any) (sale.Sale, error) {
 	return v.Sale, m.err
 }
 
-func (m *merchants) Create(_ context.Context, who string, d sale.Draft) (sale.Sale, error) {
+func (m *merchants) Create(_ context.Context, who, key string, d sale.Draft) (sale.Sale, error) {
 	m.draft = d
-	return m.note("create %s", who)
+	return m.note("create %s %s", who, key)
 }
 
 func (m *merchants) Copy(_ context.Context, who, id, key string) (sale.Sale, error) {
@@ -212,7 +212,7 @@ func TestOfficeCalls(t *testing.T) {
 		{"GET", "/api/sales", "", "mine ann ", 200, `{"sales":[{"id":"a1"`},
 		{"GET", "/api/sales?after=b2", "", "mine ann b2", 200, `"per_user":1`},
 		{"GET", "/api/sales?after=B-2", "", "", 400, `"field":"after"`},
-		{"POST", "/api/sales", draft + "}", "create ann", 201, `"starts_at":"2026-11-11T12:00:00.000Z"`},
+		{"POST", "/api/sales", draft + "}", "create ann k-1", 201, `"starts_at":"2026-11-11T12:00:00.000Z"`},
 		{"GET", "/api/sales/a1", "", "get ann a1", 200, `"token_for_ms":30000`},
 		{"PUT", "/api/sales/a1", draft + `,"version":7}`, "edit ann a1 7", 200, `"version":0`},
 		{"PUT", "/api/sales/a1", draft + `}`, "", 400, `"field":"version"`},

@@ -61,7 +61,7 @@ func TestProducts(t *testing.T) {
 	now := webtest.Start()
 	ids := map[string]string{}
 	for _, merchant := range []string{"ann", "bob"} {
-		s, err := l.Create(t.Context(), merchant, sale.Draft{SKU: "a", Title: "A", Price: 1, Stock: 1, StartsAt: now, EndsAt: now.Add(time.Hour)}.WithDefaults(), now)
+		s, err := l.Create(t.Context(), merchant, "", sale.Draft{SKU: "a", Title: "A", Price: 1, Stock: 1, StartsAt: now, EndsAt: now.Add(time.Hour)}.WithDefaults(), now)
 		if err != nil {
 			t.Fatal(err)
 		}

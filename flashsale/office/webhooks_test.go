@@ -50,7 +50,7 @@ func TestWebhooks(t *testing.T) {
 		t.Errorf("endpoints %v, want the endpoint without its secret", got)
 	}
 	now := webtest.Start()
-	s, err := l.Create(t.Context(), "ann", sale.Draft{SKU: "a", Title: "A", Price: 1, Stock: 1, StartsAt: now, EndsAt: now.Add(time.Hour)}.WithDefaults(), now)
+	s, err := l.Create(t.Context(), "ann", "", sale.Draft{SKU: "a", Title: "A", Price: 1, Stock: 1, StartsAt: now, EndsAt: now.Add(time.Hour)}.WithDefaults(), now)
 	if err != nil {
 		t.Fatal(err)
 	}

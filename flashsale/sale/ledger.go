@@ -37,8 +37,10 @@ type Ledger interface {
 
 // SaleLedger is the part of a Ledger about sales and their epochs.
 type SaleLedger interface {
-	// Create creates a draft. An invalid draft is an error that wraps ErrInvalid.
-	Create(ctx context.Context, merchant string, d Draft, now time.Time) (Sale, error)
+	// Create creates a draft, once for each key of the merchant, or at each call if key is empty.
+	// A repeated key returns the first sale as it is now. If that is unchanged and has another
+	// draft, the error wraps ErrConflict. An invalid draft is an error that wraps ErrInvalid.
+	Create(ctx context.Context, merchant, key string, d Draft, now time.Time) (Sale, error)
 
 	// Edit replaces the draft of a sale that is at version and not exposed yet.
 	Edit(ctx context.Context, merchant, id string, version int64, d Draft) (Sale, error)

@@ -66,7 +66,8 @@ type BuyerService interface {
 // MerchantService provides the operations of merchants on their sales. Errors wrap ErrNotFound,
 // ErrConflict, ErrInvalid or ErrUnavailable. A sale of another merchant is ErrNotFound.
 type MerchantService interface {
-	Create(ctx context.Context, merchant string, d Draft) (Sale, error)
+	// Create creates a draft, once for each key of the merchant: see SaleLedger. key may be empty.
+	Create(ctx context.Context, merchant, key string, d Draft) (Sale, error)
 	Edit(ctx context.Context, merchant, sale string, version int64, d Draft) (Sale, error)
 
 	// Copy creates a draft from a sale of the merchant, once for each key of the sale: see

@@ -16,10 +16,10 @@ import (
 func TestMerchants(t *testing.T) {
 	inShop(t, func(w *world) {
 		bad := draft(0)
-		if _, err := w.Create(w.ctx, "m", bad); !isInvalid(err) || !strings.Contains(err.Error(), "stock") {
+		if _, err := w.Create(w.ctx, "m", "", bad); !isInvalid(err) || !strings.Contains(err.Error(), "stock") {
 			t.Errorf("create without units: %v", err)
 		}
-		s, err := w.Create(w.ctx, "m", draft(5))
+		s, err := w.Create(w.ctx, "m", "", draft(5))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func TestCheckNames(t *testing.T) {
 		defer w.Shop.Stop()
 		d := draft(5)
 		d.StartsAt, d.EndsAt = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
-		s, err := w.Create(w.ctx, "m", d)
+		s, err := w.Create(w.ctx, "m", "", d)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,13 +25,16 @@ type merchants struct {
 }
 
 // Create implements sale.MerchantService.
-func (m *merchants) Create(ctx context.Context, merchant string, d sale.Draft) (sale.Sale, error) {
+func (m *merchants) Create(ctx context.Context, merchant, key string, d sale.Draft) (sale.Sale, error) {
+	if !sale.IsKey(key) {
+		return sale.Sale{}, badKey(key)
+	}
 	if err := validateDraft(d); err != nil {
 		return sale.Sale{}, err
 	}
 	ctx, cancel := m.call(ctx)
 	defer cancel()
-	row, err := m.ledger.Create(ctx, merchant, d, m.clock())
+	row, err := m.ledger.Create(ctx, merchant, key, d, m.clock())
 	if err != nil {
 		return sale.Sale{}, wrap("create", err)
 	}

@@ -127,7 +127,7 @@ func draft(stock int64) sale.Draft {
 // exposed creates and exposes a sale.
 func (w *world) exposed(d sale.Draft) sale.Sale {
 	w.Helper()
-	s, err := w.Create(w.ctx, "m", d)
+	s, err := w.Create(w.ctx, "m", "", d)
 	if err == nil {
 		err = w.Warm(w.ctx, "m", s.ID)
 	}

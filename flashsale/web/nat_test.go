@@ -54,7 +54,7 @@ func realShop(t *testing.T, dir string, d sale.Draft, policies []byte) (http.Han
 		t.Fatal(err)
 	}
 	t.Cleanup(desk.Stop)
-	s, err := desk.Create(ctx, "m", d)
+	s, err := desk.Create(ctx, "m", "", d)
 	if err == nil {
 		s, err = desk.Expose(ctx, "m", s.ID)
 	}

@@ -49,7 +49,7 @@ func TestAddresses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := l.Create(ctx, "shop", sale.Draft{SKU: "a", Title: "A", Price: 1, Stock: 1, StartsAt: now, EndsAt: now.Add(time.Hour)}.WithDefaults(), now)
+			s, err := l.Create(ctx, "shop", "", sale.Draft{SKU: "a", Title: "A", Price: 1, Stock: 1, StartsAt: now, EndsAt: now.Add(time.Hour)}.WithDefaults(), now)
 			if err == nil {
 				_, err = l.SetState(ctx, "shop", s.ID, sale.Exposed, "", now, sale.Drafted)
 			}

@@ -165,7 +165,7 @@ func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 		w.receiver.secrets = []string{secret}
 		now := time.Now()
 		d := sale.Draft{SKU: "tea", Title: "Tea", Price: 100, Stock: 1000, PerUser: 1, StartsAt: now, EndsAt: now.Add(30 * 24 * time.Hour), PayWithin: time.Hour}
-		w.sale, err = w.l.Create(t.Context(), "shop", d.WithDefaults(), now)
+		w.sale, err = w.l.Create(t.Context(), "shop", "", d.WithDefaults(), now)
 		check()
 		w.sale, err = w.l.SetState(t.Context(), "shop", w.sale.ID, sale.Exposed, "", now, sale.Drafted)
 		check()

@@ -173,7 +173,7 @@ func execute(ctx context.Context, s *run.System, words []string) (made string, c
 
 // create creates a sale and exposes it.
 func create(ctx context.Context, m sale.MerchantService, d sale.Draft) (string, error) {
-	made, err := m.Create(ctx, Merchant, d)
+	made, err := m.Create(ctx, Merchant, "", d)
 	if err == nil {
 		made, err = m.Expose(ctx, Merchant, made.ID)
 	}

@@ -93,7 +93,7 @@ func newScenario(t *testing.T, c actors) *scenario {
 		s.service = c.service(s.shop)
 	}
 	now := time.Now()
-	created, err := l.Create(ctx, "m", sale.Draft{SKU: "sku", Title: "title", Price: 100, Stock: c.units, StartsAt: now.Add(time.Second).Truncate(time.Millisecond),
+	created, err := l.Create(ctx, "m", "", sale.Draft{SKU: "sku", Title: "title", Price: 100, Stock: c.units, StartsAt: now.Add(time.Second).Truncate(time.Millisecond),
 		EndsAt: now.Add(10 * time.Minute).Truncate(time.Millisecond), Headroom: 1, PayWithin: 3 * time.Second, TokenFor: 2 * time.Second}, now)
 	s.must(err)
 	s.must(s.shop.Start(ctx))

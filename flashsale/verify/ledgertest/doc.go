@@ -111,7 +111,7 @@ func Draft(stock int64, perUser int) sale.Draft {
 // exposed creates a sale and exposes it.
 func (d *tester) exposed(stock int64, perUser int) sale.Sale {
 	d.t.Helper()
-	s, err := d.Create(d.ctx, "shop", Draft(stock, perUser), Start().Add(-time.Hour))
+	s, err := d.Create(d.ctx, "shop", "", Draft(stock, perUser), Start().Add(-time.Hour))
 	d.must(err)
 	s, err = d.SetState(d.ctx, "shop", s.ID, sale.Exposed, "", Start().Add(-time.Hour), sale.Drafted)
 	d.must(err)

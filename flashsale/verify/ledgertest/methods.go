@@ -13,7 +13,7 @@ import (
 func createAndEdit(t *testing.T, d *tester) {
 	want := Draft(10, 2)
 	want.Work, want.MembersOnly = 12, true
-	s, err := d.Create(d.ctx, "shop", want, Start())
+	s, err := d.Create(d.ctx, "shop", "", want, Start())
 	d.must(err)
 	if s.Draft != want.WithDefaults() || s.State != sale.Drafted || s.Epoch != 0 || s.Version < 1 || s.Merchant != "shop" || s.Sold != 0 {
 		t.Fatalf("Create = %+v", s)
@@ -21,10 +21,35 @@ func createAndEdit(t *testing.T, d *tester) {
 	if got, err := d.Sale(d.ctx, s.ID); err != nil || got != s {
 		t.Fatalf("Sale = %+v, %v, want %+v", got, err, s)
 	}
-	_, err = d.Create(d.ctx, "shop", sale.Draft{}, Start())
+	_, err = d.Create(d.ctx, "shop", "", sale.Draft{}, Start())
 	d.wantError("Create of an empty draft", err, sale.ErrInvalid)
-	_, err = d.Create(d.ctx, "", want, Start())
+	_, err = d.Create(d.ctx, "", "", want, Start())
 	d.wantError("Create without a merchant", err, sale.ErrInvalid)
+
+	keyed, err := d.Create(d.ctx, "shop", "key", want, Start())
+	d.must(err)
+	for _, key := range []string{"key", "another"} {
+		again, err := d.Create(d.ctx, "shop", key, want, Start().Add(time.Hour))
+		d.must(err)
+		if (again == keyed) != (key == "key") {
+			t.Fatalf("Create with key %q again = %+v, first %+v", key, again, keyed)
+		}
+	}
+	if log, err := d.AuditLog(d.ctx, keyed.ID); err != nil || len(log) != 1 {
+		t.Fatalf("the audit log has %v, %v, want one creation", log, err)
+	}
+	_, err = d.Create(d.ctx, "shop", "key", Draft(3, 1), Start())
+	d.wantError("Create of another draft with the same key", err, sale.ErrConflict)
+	if other, err := d.Create(d.ctx, "other", "key", want, Start()); err != nil || other.ID == keyed.ID {
+		t.Fatalf("the same key of another merchant = %+v, %v", other, err)
+	}
+	_, err = d.Create(d.ctx, "shop", strings.Repeat("k", 200), want, Start())
+	d.wantError("Create with a long key", err, sale.ErrInvalid)
+	keyed, err = d.Edit(d.ctx, "shop", keyed.ID, keyed.Version, Draft(4, 1))
+	d.must(err)
+	if again, err := d.Create(d.ctx, "shop", "key", want, Start()); err != nil || again != keyed {
+		t.Fatalf("Create with the key of an edited sale = %+v, %v, want %+v", again, err, keyed)
+	}
 
 	want.Title, want.Stock, want.Queue, want.Lobby, want.Work = "碧螺春", 20, sale.Shuffled, time.Minute, sale.MaxWork
 	want.MembersOnly = false
@@ -49,7 +74,7 @@ func createAndEdit(t *testing.T, d *tester) {
 // copies copies a sale before it starts, and at its start and later, when the copy starts on a
 // later day.
 func copies(t *testing.T, d *tester) {
-	from, err := d.Create(d.ctx, "shop", Draft(5, 2), Start())
+	from, err := d.Create(d.ctx, "shop", "", Draft(5, 2), Start())
 	d.must(err)
 	const day = 24 * time.Hour
 	for i, step := range []struct {
@@ -143,7 +168,7 @@ func invalidTexts(t *testing.T, d *tester) {
 func sales(t *testing.T, d *tester) {
 	var ids []string
 	for i := range 103 {
-		s, err := d.Create(d.ctx, "shop", Draft(1, 1), Start().Add(time.Duration(i/2)*time.Millisecond)) // two with equal times
+		s, err := d.Create(d.ctx, "shop", "", Draft(1, 1), Start().Add(time.Duration(i/2)*time.Millisecond)) // two with equal times
 		d.must(err)
 		ids = append(ids, s.ID)
 	}
@@ -185,7 +210,7 @@ func sales(t *testing.T, d *tester) {
 
 // states runs the state changes of a merchant.
 func states(t *testing.T, d *tester) {
-	s, err := d.Create(d.ctx, "shop", Draft(5, 1), Start())
+	s, err := d.Create(d.ctx, "shop", "", Draft(5, 1), Start())
 	d.must(err)
 	for i, step := range []struct {
 		to    sale.State
@@ -265,7 +290,7 @@ func stock(t *testing.T, d *tester) {
 			t.Fatalf("step %d: stock %d, want %d", i, got.Sale.Stock, step.stock)
 		}
 	}
-	draft, err := d.Create(d.ctx, "shop", Draft(1, 1), Start())
+	draft, err := d.Create(d.ctx, "shop", "", Draft(1, 1), Start())
 	d.must(err)
 	_, err = d.AddStock(d.ctx, "shop", draft.ID, "a", 1, now)
 	d.wantError("AddStock of a draft", err, sale.ErrConflict)

@@ -90,7 +90,7 @@ func recovery(t *testing.T, d *tester) {
 		}
 		d.check(s)
 	}
-	draft, err := d.Create(d.ctx, "shop", Draft(1, 1), Start())
+	draft, err := d.Create(d.ctx, "shop", "", Draft(1, 1), Start())
 	d.must(err)
 	_, err = d.NextEpoch(d.ctx, draft.ID, 0, Start())
 	d.wantError("NextEpoch of a draft", err, sale.ErrConflict)

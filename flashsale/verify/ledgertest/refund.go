@@ -147,7 +147,7 @@ func refundNothing(t *testing.T, d *tester) {
 	// Free.
 	draft := Draft(1, 1)
 	draft.Price = 0
-	free, err := d.Create(d.ctx, "shop", draft, Start())
+	free, err := d.Create(d.ctx, "shop", "", draft, Start())
 	d.must(err)
 	free, err = d.SetState(d.ctx, "shop", free.ID, sale.Exposed, "", Start(), sale.Drafted)
 	d.must(err)

@@ -67,7 +67,7 @@ func (d *tester) wantError(what string, err, want error) {
 // exposed creates a sale and exposes it.
 func (d *tester) exposed(stock int64, perUser int) sale.Sale {
 	d.t.Helper()
-	s, err := d.Create(d.ctx, "shop", ledgertest.Draft(stock, perUser), at(-3600))
+	s, err := d.Create(d.ctx, "shop", "", ledgertest.Draft(stock, perUser), at(-3600))
 	d.must(err)
 	s, err = d.SetState(d.ctx, "shop", s.ID, sale.Exposed, "", at(-3600), sale.Drafted)
 	d.must(err)

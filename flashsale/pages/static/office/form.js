@@ -1,3 +1,4 @@
+import { random } from "./api.js";
 import { blame, field, h, put } from "./dom.js";
 import { change, localTime, utc } from "./desk.js";
 import { why } from "./persist.js";
@@ -73,6 +74,7 @@ export function faults(answer) {
 export function form(draft, send, label, done) {
   const inputs = {};
   const note = h("p", { class: "note", role: "alert" });
+  let key = "", sent = ""; // a repeated request of the same draft has the same key
   const parts = Object.entries(FIELDS).map(([name, f]) => {
     const input = (inputs[name] = f.make(name));
     input.value = f.show(draft[name], draft.currency);
@@ -100,7 +102,9 @@ export function form(draft, send, label, done) {
       }
       if (body.queue !== "shuffled") body.lobby_ms = 0;
       button.setAttribute("aria-disabled", "true");
-      const answer = await change(send[0], send[1], body, (said) => put(note, said));
+      const text = JSON.stringify(body);
+      if (text !== sent) [key, sent] = [random(), text];
+      const answer = await change(send[0], send[1], body, (said) => put(note, said), { "Idempotency-Key": key });
       button.removeAttribute("aria-disabled");
       if (answer.ok) return done(answer.body);
       const parts = answer.status === 400 ? faults(answer) : [];

@@ -72,7 +72,7 @@ func newComparison(t *testing.T, l sale.Ledger, r *mathrand.Rand) *comparison {
 	}
 	for range 2 {
 		draft := ledgertest.Draft(int64(1+r.IntN(12)), 1+r.IntN(2))
-		s, err := g.Create(g.ctx, "shop", draft, ledgertest.Start())
+		s, err := g.Create(g.ctx, "shop", "", draft, ledgertest.Start())
 		g.must(err)
 		g.sales = append(g.sales, s)
 		g.model.sales[s.ID] = &modelSale{stock: s.Stock, perUser: s.PerUser, state: sale.Drafted, added: map[string]int64{}}
