@@ -17,8 +17,13 @@ type login struct {
 }
 
 func (login) page(w http.ResponseWriter, _ *http.Request) {
+	writePage(w, `<h1>Shop</h1><form method="post" action="/login"><label>Name <input name="name" required maxlength="60"></label> <button>Log in, and go to the flash sale</button></form>`)
+}
+
+// writePage writes a page with this HTML.
+func writePage(w http.ResponseWriter, body string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	fmt.Fprint(w, `<!doctype html><meta name="viewport" content="width=device-width"><title>Shop</title><h1>Shop</h1><form method="post" action="/login"><label>Name <input name="name" required maxlength="60"></label> <button>Log in, and go to the flash sale</button></form>`)
+	fmt.Fprint(w, `<!doctype html><html lang="en"><meta name="viewport" content="width=device-width"><link rel="icon" href="data:,"><title>Shop</title>`, body)
 }
 
 // open logs a customer in. A real shop checks a password.

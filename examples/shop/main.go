@@ -7,6 +7,7 @@
 //	SHOP_KEY=$(cat key) go run ./examples/shop -token-key token-key
 //	flashsale serve --data data --payments http://127.0.0.1:8090/payments \
 //	    --jwt-key token-key --jwt-algorithm HS256 --jwt-issuer shop --jwt-cookie shop_token \
+//	    --sign-in http://127.0.0.1:8090/ \
 //	    --catalogue http://127.0.0.1:8090/catalogue --catalogue-networks 127.0.0.1 \
 //	    --webhook-networks 127.0.0.1
 //	flashsale webhook add MERCHANT http://127.0.0.1:8090/webhooks --data data

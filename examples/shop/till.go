@@ -111,9 +111,11 @@ func (t *till) page(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	fmt.Fprintf(w, `<!doctype html><meta name="viewport" content="width=device-width"><title>Shop</title><h1>%s</h1><p>%d %s, in the smallest unit: %v<form method="post"><button id="pay">Pay with play money</button></form>`,
-		html.EscapeString(b.order.Title), b.order.Amount, html.EscapeString(b.order.Currency), b.kind)
+	rest := `<form method="post"><button id="pay">Pay with play money</button></form>`
+	if b.kind == payments.Paid || b.kind == payments.Closed {
+		rest = fmt.Sprintf(`<p>This bill is %v. <a href="%s">Back to the flash sale</a>`, b.kind, html.EscapeString(b.order.ReturnURL))
+	}
+	writePage(w, fmt.Sprintf(`<h1>%s</h1><p>%d.%02d %s%s`, html.EscapeString(b.order.Title), b.order.Amount/100, b.order.Amount%100, html.EscapeString(b.order.Currency), rest))
 }
 
 // pay pays a bill, reports it, and sends the buyer back to the flash sale.

@@ -15,8 +15,11 @@ const cards = new Map();
 async function refresh() {
   const answer = await call("GET", "/api/orders");
   if (answer.status === 401) {
-    await openSession((text) => put(note, text));
-    return 100;
+    const opened = await openSession((text) => put(note, text));
+    if (opened.ok) return 100;
+    if (!note.isConnected) main.replaceChildren(h("h1", {}, t("shop.orders.title")), note);
+    put(note, why(opened));
+    return 10_000;
   }
   if (!list.isConnected) main.replaceChildren(h("h1", {}, t("shop.orders.title")), note, none, list);
   if (!answer.ok) {
@@ -34,7 +37,7 @@ async function refresh() {
   const els = orders.map((r) => cards.get(r.receipt).el);
   if (els.some((el, i) => list.children[i] !== el)) list.replaceChildren(...els);
   if (orders.some((r) => r.state === "reserved")) return 1500;
-  return orders.some((r) => r.state === "pending_pay") ? 2000 : 10_000;
+  return orders.some((r) => r.state === "pending_pay" || cards.get(r.receipt).due()) ? 2000 : 10_000;
 }
 
 const poll = new Poll(refresh);

@@ -1,4 +1,4 @@
-import { call, random, session } from "./api.js";
+import { call, local, random, session } from "./api.js";
 import { Contact } from "./contact.js";
 import { Slot, h, put } from "./dom.js";
 import { persist, sure, why } from "./persist.js";
@@ -10,6 +10,17 @@ export const held = (r) => r.state === "reserved" || r.state === "pending_pay" |
 
 const MOCK = "mock" in document.documentElement.dataset; // the shop has the mock provider
 const LONGEST = 600_000; // the longest delay of the mock provider
+
+// The receipts that the buyer went to pay at the provider's page, in any tab, and until when the
+// payment may arrive.
+const AWAY = "fs.away";
+const LATEST = 120_000; // after the deadline
+const isAway = (r) => (local.get(AWAY)?.[r.receipt] ?? 0) > now();
+
+function goAway(r) {
+  const all = Object.entries(local.get(AWAY) ?? {}).filter(([, until]) => until > now());
+  local.set(AWAY, Object.fromEntries([...all, [r.receipt, Date.parse(r.pay_by) + LATEST]]));
+}
 
 // A Receipt shows a reservation and its actions. changed is called with the receipt after each
 // change.
@@ -45,13 +56,14 @@ export class Receipt {
   // due reports whether to reload the order.
   due() {
     const late = Date.parse(this.#r.pay_by) + 300 < now();
+    if (isAway(this.#r) && (this.#r.state === "pending_pay" || (this.#r.state === "expired" && this.#r.refunds === 0))) return true;
     if (!MOCK && this.#r.refunds > (this.#r.refunded ?? this.#r.refunds)) return true; // until the money is returned
     return this.#r.state === "reserved" || ((this.#r.state === "pending_pay" || (this.#late && this.#r.refunds === 0)) && late);
   }
 
   draw() {
     const r = this.#r;
-    const key = [r.state, r.refunds, r.refunded, this.#doing, this.#leave, this.#late, this.#who?.name, this.#who?.phone].join();
+    const key = [r.state, r.refunds, r.refunded, this.#doing, isAway(r), this.#leave, this.#late, this.#who?.name, this.#who?.phone].join();
     this.#slot.show(key, (live) => this.#build(r, live));
   }
 
@@ -59,11 +71,12 @@ export class Receipt {
     const note = h("p", { class: "note", "aria-live": "polite" });
     live(() => put(note, this.#note));
     const left = h("span", { class: "clock", role: "timer" });
-    const title = h("h2", { tabindex: "-1" }, t(`receipt.${r.state}`));
+    const away = r.state === "pending_pay" && isAway(r) && this.#who;
+    const title = h("h2", { tabindex: "-1" }, t(away ? "receipt.away" : `receipt.${r.state}`));
     const facts = h("p", { class: "hint" }, [
       this.#named ? [h("a", { href: `/sales/${r.sale}` }, r.title), " · "] : "",
       money(r.price, r.currency), " · ", moment(r.at)].flat());
-    const text = h("p", {}, t(`receipt.${r.state}.text`, { time: moment(r.pay_by) }));
+    const text = h("p", {}, t(away ? "receipt.away.text" : `receipt.${r.state}.text`, { time: moment(r.pay_by) }));
     const refund = r.refunds > 0 && h("p", { class: "banner warn", "data-refund": "" },
       r.refunded === r.refunds ? t("receipt.refunded", { n: r.refunds }) : t("receipt.refund", { n: r.refunds }));
     const who = this.#who && h("p", { class: "hint", "data-who": "" }, t("receipt.for", this.#who));
@@ -74,13 +87,17 @@ export class Receipt {
       left.classList.toggle("soon", Date.parse(this.#r.pay_by) - now() < 60_000);
     });
     const busy = this.#doing !== "";
-    const button = (name, on, props = {}) => h("button", {
+    const button = (name, on, props = {}, label = name) => h("button", {
       type: "button", id: `${name}-${r.receipt.slice(-8)}`, "data-do": name, class: "quiet", "aria-disabled": busy ? "true" : undefined, ...props,
       onclick: () => { if (!this.#doing) on(); },
-    }, t(this.#doing === name ? `receipt.${name}.busy` : `receipt.${name}`));
+    }, t(this.#doing === name ? `receipt.${name}.busy` : `receipt.${label}`));
     if (this.#leave) {
       return [title, left, h("p", {}, t("receipt.left.text", { time: moment(r.pay_by) })), facts, refund,
         h("div", { class: "row" }, button("after", () => { this.#leave = false; this.draw(); })), note];
+    }
+    if (away) {
+      return [title, left, text, facts, who, refund,
+        h("div", { class: "row" }, button("pay", () => this.#pay(), {}, "again"), button("cancel", () => this.#cancel())), note];
     }
     const late = button("late", () => this.#payLate());
     live(() => {
@@ -130,7 +147,10 @@ export class Receipt {
       }
       return call("POST", `${order}/pay`, MOCK ? { payment, after_ms: 0 } : {});
     });
-    if (answer.ok && answer.body.checkout) location.assign(answer.body.checkout); // the page of the payment provider
+    if (answer.ok && answer.body.checkout) {
+      goAway(this.#r);
+      location.assign(answer.body.checkout); // the page of the payment provider
+    }
     if (answer.status === 400) this.#contact.blame(answer.body.field);
   }
 
