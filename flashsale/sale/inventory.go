@@ -15,8 +15,8 @@ import (
 //
 //  1. Free units plus reservations equal the stock. Free is never negative.
 //  2. A refused call changes nothing.
-//  3. A user holds at most PerUser units. Of two requests at once only one gets the last of them.
-//     A Join, Poll or Reserve with fewer MaxUnits reserves for a user with fewer units only.
+//  3. A user holds at most PerUser units. A Join, Poll or Reserve with MaxUnits reserves for a
+//     user with fewer units only.
 //  4. A ticket reserves at most once. A repeated call with the same ticket, or of the same user
 //     with the same key, returns the first reservation with Repeated set. This holds after
 //     that reservation was returned, and for the reservations of the InitialState.
@@ -201,7 +201,7 @@ type PollRequest struct {
 	// MaxBacklog prevents admissions while so many entries are unacknowledged; 0 for no bound.
 	MaxBacklog int64
 
-	// MaxUnits is how many units this user may hold, if that is fewer than PerUser; 0 for PerUser.
+	// MaxUnits bounds the units that this user holds, as PerUser does; 0 for PerUser alone.
 	MaxUnits int
 }
 

@@ -86,8 +86,8 @@ func (c visitor) hasMembers() bool { return c.config.Buyers != nil || c.config.O
 
 // service returns the service for the user. Where buyers can have an identity, a guest may hold
 // one unit.
-func (c *call) service() sale.BuyerService {
-	if c.proof == identity.None && (visitor{c}).hasMembers() {
+func (c visitor) service() sale.BuyerService {
+	if c.proof == identity.None && c.hasMembers() {
 		return c.shop.guests
 	}
 	return c.config.Service
@@ -112,7 +112,7 @@ func (c visitor) mayBuy(w http.ResponseWriter) bool {
 }
 
 // refused answers with a refusal of the service.
-func (c *call) refused(w http.ResponseWriter, layer sale.Layer, reason sale.Reason, retryAfter time.Duration) {
+func (c visitor) refused(w http.ResponseWriter, layer sale.Layer, reason sale.Reason, retryAfter time.Duration) {
 	detail := ""
 	if reason == sale.PerUserLimit && c.fewer {
 		detail = "a guest may hold one unit: sign in for more"

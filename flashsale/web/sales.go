@@ -68,7 +68,7 @@ func (c *call) status(w http.ResponseWriter) {
 		f.Refuse(w)
 		return
 	}
-	c.respond(w, http.StatusOK, c.service().Status, ticket)
+	c.respond(w, http.StatusOK, (visitor{c}).service().Status, ticket)
 }
 
 // join gives the user a ticket. With buy it reserves a unit as soon as one is free.
@@ -91,10 +91,10 @@ func (c *call) join(w http.ResponseWriter) {
 	if !(visitor{c}).mayBuy(w) || !c.hasWorked(w, ticket, work, solved) {
 		return
 	}
-	join := c.service().Join
+	join := (visitor{c}).service().Join
 	if buy {
 		join = func(ctx context.Context, user, id, ticket string) (sale.QueueStatus, error) {
-			return c.service().Click(ctx, user, id, ticket, key)
+			return (visitor{c}).service().Click(ctx, user, id, ticket, key)
 		}
 	}
 	c.respond(w, http.StatusCreated, join, ticket)
@@ -107,7 +107,7 @@ func (c *call) respond(w http.ResponseWriter, created int, f func(ctx context.Co
 	case err != nil:
 		c.fail(w, err)
 	case t.Reason != sale.OK:
-		c.refused(w, t.Layer, t.Reason, t.RetryAfter)
+		(visitor{c}).refused(w, t.Layer, t.Reason, t.RetryAfter)
 	default:
 		status := http.StatusOK
 		if t.New {
@@ -145,12 +145,12 @@ func (c *call) buy(w http.ResponseWriter) {
 	if !(visitor{c}).mayBuy(w) {
 		return
 	}
-	bought, err := c.service().Buy(c.r.Context(), c.user, c.id, token, key)
+	bought, err := (visitor{c}).service().Buy(c.r.Context(), c.user, c.id, token, key)
 	switch {
 	case err != nil:
 		c.fail(w, err)
 	case bought.Reason != sale.OK:
-		c.refused(w, bought.Layer, bought.Reason, bought.RetryAfter)
+		(visitor{c}).refused(w, bought.Layer, bought.Reason, bought.RetryAfter)
 	default:
 		if !bought.Repeated {
 			c.config.Service.RecordNetwork(c.user, c.id, c.config.Layers.Network(c.r))
