@@ -162,13 +162,13 @@ var layout = map[string]row{
 	"cmd/weir/internal/nodes/nodestest": {layer: 5}, // a Redis for tests of it
 
 	// The flash sale: a separate program on the public packages.
-	"flashsale/payments":                    {layer: 5}, // what a shop implements to take payments
-	"flashsale/payments/httpform":           {layer: 6}, // its HTTP form
-	"flashsale/payments/stripe":             {layer: 6}, // a provider
-	"flashsale/verify/paytest":              {layer: 7}, // a payment provider for tests
-	"flashsale/cashier":                     {layer: 8}, // takes payments
-	"flashsale/signing":                     {layer: 5}, // signed requests
-	"flashsale/sale":                        {layer: 6}, // domain types
+	"flashsale/payments":                    {layer: 5},                                                                              // what a shop implements to take payments
+	"flashsale/payments/httpform":           {layer: 6},                                                                              // its HTTP form
+	"flashsale/payments/stripe":             {layer: 6},                                                                              // a provider
+	"flashsale/verify/paytest":              {layer: 7},                                                                              // a payment provider for tests
+	"flashsale/cashier":                     {layer: 8},                                                                              // takes payments
+	"flashsale/signing":                     {layer: 5, third: []string{"github.com/standard-webhooks/standard-webhooks/libraries"}}, // signed requests
+	"flashsale/sale":                        {layer: 6},                                                                              // domain types
 	"flashsale/identity":                    {layer: 6, third: []string{"github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4", "golang.org/x/oauth2"}},
 	"flashsale/crashpoint":                  {layer: 6}, // where tests kill a process; empty without a build tag
 	"flashsale/pass":                        {layer: 7}, // signed tokens: sessions, tickets, receipts
@@ -181,7 +181,7 @@ var layout = map[string]row{
 	"flashsale/redisinventory":              {layer: 7, third: []string{"github.com/redis/rueidis"}},
 	"flashsale/catalogue":                   {layer: 7, third: []string{"golang.org/x/image"}},
 	"flashsale/ledger/internal/products":    {layer: 8},
-	"flashsale/webhook":                     {layer: 7, third: []string{"github.com/prometheus/client_golang", "github.com/standard-webhooks/standard-webhooks/libraries"}},
+	"flashsale/webhook":                     {layer: 7, third: []string{"github.com/prometheus/client_golang"}},
 	"flashsale/ledger":                      {layer: 9},
 	"flashsale/ledger/internal/outbox":      {layer: 8}, // events and their deliveries
 	"flashsale/ledger/internal/coalesce":    {layer: 7}, // concurrent calls in batches

@@ -15,6 +15,7 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/ledger"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/signing"
 	"github.com/floodweir/weir/flashsale/verify/webhooktest"
 	"github.com/floodweir/weir/flashsale/webhook"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
@@ -79,7 +80,7 @@ func TestWebhooksOfProcesses(t *testing.T) {
 	if _, err := l.SetState(ctx, "shop", s.ID, sale.Ended, sale.ByMerchant, postgresStart, sale.Exposed); err != nil {
 		t.Fatal(err) // the processes leave it alone
 	}
-	secret := webhook.NewSecret()
+	secret := signing.New().Text()
 	hook, err := standardwebhooks.NewWebhook(secret)
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/floodweir/weir/flashsale/command"
 	"github.com/floodweir/weir/flashsale/run"
+	"github.com/floodweir/weir/flashsale/signing"
 	"github.com/floodweir/weir/flashsale/webhook"
 	"github.com/spf13/cobra"
 )
@@ -25,7 +26,7 @@ func (w *environment) webhook() *cobra.Command {
 		if keep < 0 || keep > 30*24*time.Hour {
 			return command.Usagef("--keep %v: want 0s to 720h", keep)
 		}
-		secret := webhook.NewSecret()
+		secret := signing.New().Text()
 		if err := s.RotateSecret(ctx, "", args[0], secret, time.Now().Add(keep)); err != nil {
 			return err
 		}
@@ -35,7 +36,7 @@ func (w *environment) webhook() *cobra.Command {
 	rotate.Flags().DurationVar(&keep, "keep", webhook.RotateFor, "how long the previous secret signs too")
 	cmd.AddCommand(
 		w.webhookCommand("add MERCHANT URL", "Add an endpoint and print its secret", func(ctx context.Context, s webhook.Store, args []string) error {
-			e, err := s.AddEndpoint(ctx, args[0], args[1], webhook.NewSecret(), time.Now())
+			e, err := s.AddEndpoint(ctx, args[0], args[1], signing.New().Text(), time.Now())
 			if err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/signing"
 	"github.com/floodweir/weir/flashsale/webhook"
 	"github.com/floodweir/weir/flashsale/wire"
 )
@@ -107,7 +108,7 @@ func (o webhooks) addEndpoint(v *visit) {
 		f.Refuse(v.w)
 		return
 	}
-	e, err := o.store.AddEndpoint(v.r.Context(), v.merchant, url, webhook.NewSecret(), o.c.Clock())
+	e, err := o.store.AddEndpoint(v.r.Context(), v.merchant, url, signing.New().Text(), o.c.Clock())
 	o.send(v, http.StatusCreated, endpointOf(&e), err)
 }
 
@@ -121,7 +122,7 @@ func (o webhooks) rotateSecret(v *visit) {
 		f.Refuse(v.w)
 		return
 	}
-	secret := webhook.NewSecret()
+	secret := signing.New().Text()
 	err := o.store.RotateSecret(v.r.Context(), v.merchant, v.r.PathValue("endpoint"), secret, o.c.Clock().Add(time.Duration(keep)*time.Millisecond))
 	o.send(v, http.StatusOK, map[string]string{"secret": secret}, err)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/floodweir/weir/flashsale/ledger"
 	"github.com/floodweir/weir/flashsale/office"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/signing"
 	"github.com/floodweir/weir/flashsale/verify/webtest"
 	"github.com/floodweir/weir/flashsale/webhook"
 )
@@ -105,7 +106,7 @@ func TestWebhooks(t *testing.T) {
 		t.Errorf("disabled: %s", got)
 	}
 	ask("POST", path+"/enable", "{}", 200)
-	other, err := l.Webhooks().AddEndpoint(t.Context(), "bob", "https://bob.example/", webhook.NewSecret(), now)
+	other, err := l.Webhooks().AddEndpoint(t.Context(), "bob", "https://bob.example/", signing.New().Text(), now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,9 +9,7 @@
 package signing
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -19,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	standard "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
 // Tolerance bounds the difference between the time of a signature and now.
@@ -55,28 +55,33 @@ func (s Secret) Text() string { return prefix + base64.StdEncoding.EncodeToStrin
 // String hides the secret, so that no log has it.
 func (s Secret) String() string { return prefix + "…" }
 
+// webhook returns the library's form of the secret.
+func (s Secret) webhook() *standard.Webhook {
+	w, _ := standard.NewWebhookRaw(s) // never fails
+	return w
+}
+
 // Sign sets the headers of a request with this body. id identifies the message and is the same
 // when it is sent again. Every secret signs.
 func Sign(h http.Header, id string, at time.Time, body []byte, secrets ...Secret) {
-	stamp := strconv.FormatInt(at.Unix(), 10)
-	var all []string
-	for _, s := range secrets {
-		all = append(all, "v1,"+base64.StdEncoding.EncodeToString(sum(s, id, stamp, body)))
+	all := make([]string, len(secrets))
+	for i, s := range secrets {
+		all[i], _ = s.webhook().Sign(id, at, body) // never fails
 	}
-	h.Set("Webhook-Id", id)
-	h.Set("Webhook-Timestamp", stamp)
-	h.Set("Webhook-Signature", strings.Join(all, " "))
+	h.Set(standard.HeaderWebhookID, id)
+	h.Set(standard.HeaderWebhookTimestamp, strconv.FormatInt(at.Unix(), 10))
+	h.Set(standard.HeaderWebhookSignature, strings.Join(all, " "))
 }
 
 // Verify returns the ID of a message that one of the secrets has signed at most Tolerance ago.
 // Otherwise its error wraps ErrForged.
 func Verify(h http.Header, body []byte, now time.Time, secrets ...Secret) (id string, err error) {
-	for _, name := range []string{"Webhook-Id", "Webhook-Timestamp", "Webhook-Signature"} {
+	for _, name := range []string{standard.HeaderWebhookID, standard.HeaderWebhookTimestamp, standard.HeaderWebhookSignature} {
 		if v := h.Values(name); len(v) != 1 || v[0] == "" || len(v[0]) > 1024 {
-			return "", fmt.Errorf("%w: %s: want one", ErrForged, strings.ToLower(name))
+			return "", fmt.Errorf("%w: %s: want one", ErrForged, name)
 		}
 	}
-	id, stamp := h.Get("Webhook-Id"), h.Get("Webhook-Timestamp")
+	stamp := h.Get(standard.HeaderWebhookTimestamp)
 	seconds, err := strconv.ParseInt(stamp, 10, 64)
 	if err != nil {
 		return "", fmt.Errorf("%w: webhook-timestamp: got %.30q, want seconds", ErrForged, stamp)
@@ -84,27 +89,10 @@ func Verify(h http.Header, body []byte, now time.Time, secrets ...Secret) (id st
 	if age := now.Sub(time.Unix(seconds, 0)); age > Tolerance || age < -Tolerance {
 		return "", fmt.Errorf("%w: webhook-timestamp: %v from now, want at most %v", ErrForged, age.Round(time.Second), Tolerance)
 	}
-	for text := range strings.SplitSeq(h.Get("Webhook-Signature"), " ") {
-		encoded, ok := strings.CutPrefix(text, "v1,")
-		if !ok {
-			continue
-		}
-		mac, err := base64.StdEncoding.DecodeString(encoded)
-		if err != nil {
-			continue
-		}
-		for _, s := range secrets {
-			if hmac.Equal(mac, sum(s, id, stamp, body)) {
-				return id, nil
-			}
+	for _, s := range secrets {
+		if s.webhook().VerifyIgnoringTimestamp(body, h) == nil { // the time is checked above, against now
+			return h.Get(standard.HeaderWebhookID), nil
 		}
 	}
 	return "", ErrForged
-}
-
-func sum(s Secret, id, stamp string, body []byte) []byte {
-	mac := hmac.New(sha256.New, s)
-	mac.Write([]byte(id + "." + stamp + "."))
-	mac.Write(body)
-	return mac.Sum(nil)
 }

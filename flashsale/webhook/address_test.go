@@ -11,6 +11,7 @@ import (
 
 	"github.com/floodweir/weir/flashsale/ledger"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/signing"
 	"github.com/floodweir/weir/flashsale/webhook"
 )
 
@@ -45,7 +46,7 @@ func TestAddresses(t *testing.T) {
 				t.Fatal(err)
 			}
 			now := time.Now()
-			e, err := l.Webhooks().AddEndpoint(ctx, "shop", url, webhook.NewSecret(), now)
+			e, err := l.Webhooks().AddEndpoint(ctx, "shop", url, signing.New().Text(), now)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/floodweir/weir/flashsale/ledger"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/signing"
 	"github.com/floodweir/weir/flashsale/webhook"
 	"github.com/prometheus/client_golang/prometheus"
 	standard "github.com/standard-webhooks/standard-webhooks/libraries/go"
@@ -159,7 +160,7 @@ func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 		defer w.l.Close()
 		err = w.l.AddMerchant(t.Context(), "shop", "hash")
 		check()
-		secret := webhook.NewSecret()
+		secret := signing.New().Text()
 		w.endpoint, err = w.l.Webhooks().AddEndpoint(t.Context(), "shop", "https://shop.example/hook", secret, time.Now())
 		check()
 		w.receiver.secrets = []string{secret}
@@ -380,7 +381,7 @@ func TestGone(t *testing.T) {
 // TestRotation sends with both secrets until the end of the rotation.
 func TestRotation(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		next := webhook.NewSecret()
+		next := signing.New().Text()
 		if err := w.l.Webhooks().RotateSecret(t.Context(), "shop", w.endpoint.ID, next, time.Now().Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
@@ -406,7 +407,7 @@ func TestRotation(t *testing.T) {
 // TestSlowReceiver has one endpoint that never responds: another one gets its events on time.
 func TestSlowReceiver(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		slow, err := w.l.Webhooks().AddEndpoint(t.Context(), "shop", "https://slow.example/", webhook.NewSecret(), time.Now())
+		slow, err := w.l.Webhooks().AddEndpoint(t.Context(), "shop", "https://slow.example/", signing.New().Text(), time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,18 +1,14 @@
 package webhook
 
 import (
-	"crypto/rand"
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/floodweir/weir/flashsale/sale"
-	standard "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"github.com/floodweir/weir/flashsale/signing"
 )
 
 // RotateFor is the default time for which the previous secret of an endpoint signs beside the
@@ -22,28 +18,16 @@ const RotateFor = 24 * time.Hour
 // maxURL bounds the length of the URL of an endpoint.
 const maxURL = 2000
 
-// NewSecret returns a random secret: whsec_ and 32 bytes in base64.
-func NewSecret() string {
-	key := make([]byte, 32)
-	rand.Read(key)
-	return "whsec_" + base64.StdEncoding.EncodeToString(key)
-}
-
 // sign sets the three headers of a Standard Webhook, with a signature of each secret.
 func sign(h http.Header, secrets []string, id string, now time.Time, body []byte) error {
-	all := make([]string, len(secrets))
-	for i, s := range secrets {
-		w, err := standard.NewWebhook(s)
-		if err == nil {
-			all[i], err = w.Sign(id, now, body)
-		}
-		if err != nil {
-			return fmt.Errorf("webhook: sign: %w", err)
+	keys := make([]signing.Secret, len(secrets))
+	for i, text := range secrets {
+		var err error
+		if keys[i], err = signing.Parse(text); err != nil {
+			return fmt.Errorf("webhook: %w", err)
 		}
 	}
-	h.Set(standard.HeaderWebhookID, id)
-	h.Set(standard.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
-	h.Set(standard.HeaderWebhookSignature, strings.Join(all, " "))
+	signing.Sign(h, id, now, body, keys...)
 	return nil
 }
 

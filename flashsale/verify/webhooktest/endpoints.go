@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/signing"
 	"github.com/floodweir/weir/flashsale/verify/ledgertest"
 	"github.com/floodweir/weir/flashsale/webhook"
 )
@@ -19,17 +20,17 @@ func endpoints(t *testing.T, d *tester) {
 	for _, url := range []string{
 		"", "x", "ftp://a.example/", "https://", "https://u:p@a.example/", "http://shop.example/", "http://8.8.8.8/", "https://a.example/#f", "https://a.example/" + strings.Repeat("x", 2000),
 	} {
-		_, err := d.store.AddEndpoint(d.ctx, "shop", url, webhook.NewSecret(), at(0))
+		_, err := d.store.AddEndpoint(d.ctx, "shop", url, signing.New().Text(), at(0))
 		d.wantError("AddEndpoint "+url, err, sale.ErrInvalid)
 	}
-	_, err := d.store.AddEndpoint(d.ctx, "shop", e.URL, webhook.NewSecret(), at(0))
+	_, err := d.store.AddEndpoint(d.ctx, "shop", e.URL, signing.New().Text(), at(0))
 	d.wantError("AddEndpoint with the same URL", err, sale.ErrConflict)
-	_, err = d.store.AddEndpoint(d.ctx, "unknown", "https://a.example/", webhook.NewSecret(), at(0))
+	_, err = d.store.AddEndpoint(d.ctx, "unknown", "https://a.example/", signing.New().Text(), at(0))
 	d.wantError("AddEndpoint for an unknown merchant", err, sale.ErrNotFound)
 	for range webhook.MaxEndpoints - 1 {
 		d.endpoint("shop")
 	}
-	_, err = d.store.AddEndpoint(d.ctx, "shop", "https://a.example/", webhook.NewSecret(), at(0))
+	_, err = d.store.AddEndpoint(d.ctx, "shop", "https://a.example/", signing.New().Text(), at(0))
 	d.wantError("one endpoint more than the maximum", err, sale.ErrConflict)
 	d.endpoint("other")
 	if all, err := d.store.Endpoints(d.ctx, "shop"); err != nil || len(all) != webhook.MaxEndpoints || len(all[0].Secrets) != 0 {
@@ -52,7 +53,7 @@ func endpoints(t *testing.T, d *tester) {
 		}
 		return nil
 	}
-	next := webhook.NewSecret()
+	next := signing.New().Text()
 	d.must(d.store.RotateSecret(d.ctx, "shop", e.ID, next, at(100)))
 	if got := secrets(at(99)); !slices.Equal(got, []string{next, e.Secrets[0]}) {
 		t.Errorf("secrets after a rotation: %v, want the new and the old one", got)

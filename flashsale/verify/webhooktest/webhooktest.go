@@ -14,6 +14,7 @@ import (
 
 	"github.com/floodweir/weir/flashsale/payments"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/signing"
 	"github.com/floodweir/weir/flashsale/verify/ledgertest"
 	"github.com/floodweir/weir/flashsale/webhook"
 )
@@ -96,7 +97,7 @@ func at(n int) time.Time { return ledgertest.Start().Add(time.Duration(n) * time
 
 func (d *tester) endpoint(merchant string) webhook.Endpoint {
 	d.t.Helper()
-	e, err := d.store.AddEndpoint(d.ctx, merchant, "https://shop.example/hook?"+rand.Text(), webhook.NewSecret(), at(-60))
+	e, err := d.store.AddEndpoint(d.ctx, merchant, "https://shop.example/hook?"+rand.Text(), signing.New().Text(), at(-60))
 	d.must(err)
 	return e
 }
