@@ -23,7 +23,7 @@ func scanCheckout(scan func(...any) error) (sale.Checkout, error) {
 	if n := len(c.Provider) + 1; n < len(id) {
 		c.Ref = id[n:]
 	}
-	c.OpenedAt, c.PayBy, c.Due = timeOf(opened), timeOf(payBy), timeOf(due)
+	c.OpenedAt, c.PayBy, c.Due = database.TimeOf(opened), database.TimeOf(payBy), database.TimeOf(due)
 	return c, err
 }
 
@@ -55,7 +55,7 @@ func (l *checkouts) AddCheckout(ctx context.Context, c sale.Checkout) error {
 func (l *checkouts) Checkouts(ctx context.Context, reservation string) ([]sale.Checkout, error) {
 	var all []sale.Checkout
 	err := fail("checkouts", l.db.Do(ctx, database.ReadOne, func(x *database.Tx) (err error) {
-		all, err = database.List(x, scanCheckout, "SELECT "+checkoutColumns+" FROM checkouts WHERE reservation = $1 ORDER BY attempt, id", storable(reservation))
+		all, err = database.List(x, scanCheckout, "SELECT "+checkoutColumns+" FROM checkouts WHERE reservation = $1 ORDER BY attempt, id", database.Storable(reservation))
 		return err
 	}))
 	return all, err
@@ -96,7 +96,7 @@ func (l *checkouts) PostponeCheckout(ctx context.Context, id string, due time.Ti
 	if failed {
 		n = 1
 	}
-	return fail("checkout", l.db.Exec(ctx, "UPDATE checkouts SET due = $2, tries = tries + $3 WHERE id = $1 AND state = 'open'", storable(id), millisUp(due), n))
+	return fail("checkout", l.db.Exec(ctx, "UPDATE checkouts SET due = $2, tries = tries + $3 WHERE id = $1 AND state = 'open'", database.Storable(id), millisUp(due), n))
 }
 
 // LeaseRefunds implements sale.Ledger. Processes that call it at once get different ones.
@@ -113,7 +113,7 @@ func (l *checkouts) LeaseRefunds(ctx context.Context, providers []string, now, u
 		all, err = database.List(x, func(scan func(...any) error) (r sale.Refund, err error) {
 			var due int64
 			err = scan(&r.Payment, &r.Reservation, &r.State, &r.Tries, &due, &r.Error, &r.Sale, &r.Amount)
-			r.Due = timeOf(due)
+			r.Due = database.TimeOf(due)
 			return r, err
 		}, `WITH due AS MATERIALIZED (
 				SELECT f.payment FROM refunds f JOIN checkouts c ON c.id = f.payment
@@ -137,7 +137,7 @@ func (l *checkouts) SetRefund(ctx context.Context, r sale.Refund, now time.Time)
 			return err
 		}
 		n, err := x.Exec("UPDATE refunds SET state = $2, tries = $3, due = $4, error = $5, changed = $6 WHERE payment = $1 AND state <> 'done'",
-			storable(r.Payment), string(r.State), r.Tries, millisUp(r.Due), storableText(r.Error), millis(now))
+			database.Storable(r.Payment), string(r.State), r.Tries, millisUp(r.Due), storableText(r.Error), millis(now))
 		if err == nil && n > 0 && r.State == sale.RefundDone {
 			err = announceRefund(x, r.Payment, r.Reservation, now)
 		}
@@ -181,7 +181,7 @@ func (l *checkouts) AddPaymentKey(ctx context.Context, provider, sealed string, 
 func (l *checkouts) PaymentKeys(ctx context.Context, provider string) ([]string, error) {
 	var all []string
 	err := fail("payment keys", l.db.Do(ctx, database.ReadOne, func(x *database.Tx) (err error) {
-		all, err = database.List(x, scanText, "SELECT sealed FROM payment_keys WHERE provider = $1 ORDER BY id DESC", storable(provider))
+		all, err = database.List(x, database.ScanText, "SELECT sealed FROM payment_keys WHERE provider = $1 ORDER BY id DESC", database.Storable(provider))
 		return err
 	}))
 	return all, err

@@ -19,7 +19,7 @@ func (l *orders) SetContact(ctx context.Context, user, reservation string, c sal
 	var o sale.Order
 	err := fail("contact", l.db.Do(ctx, database.Write, func(x *database.Tx) error {
 		n, err := x.Exec("UPDATE orders SET name = $3, phone = $4 WHERE reservation = $1 AND usr = $2 AND state IN ('pending_pay', 'paid')",
-			storable(reservation), storable(user), c.Name, c.Phone)
+			database.Storable(reservation), database.Storable(user), c.Name, c.Phone)
 		if err != nil {
 			return err
 		}

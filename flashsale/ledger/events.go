@@ -74,12 +74,7 @@ func (l *checkouts) RecordEvent(ctx context.Context, from string, e provider.Eve
 
 // validateRef returns an error if s cannot be a provider's ID of a payment.
 func validateRef(s string) error {
-	ok := len(s) >= 1 && len(s) <= 120
-	for i := 0; ok && i < len(s); i++ {
-		c := s[i]
-		ok = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' || c == ':'
-	}
-	if !ok {
+	if !isID(s, 1, 120, "-_.:") {
 		return fmt.Errorf("%w: ref: got %s, want 1 to 120 letters (a-z, A-Z), digits and the signs -, _, . and : only", sale.ErrInvalid, quote(s))
 	}
 	return nil
@@ -87,60 +82,30 @@ func validateRef(s string) error {
 
 // recordBatch records a batch of events, which have different orders and payments.
 func (l *checkouts) recordBatch(batch []*coalesce.Request[report, sale.EventResult]) {
-	err := l.recordAll(batch)
-	if err != nil && len(batch) > 1 && database.IsRejected(err) { // the error does not name the event
-		for i := range batch {
-			if err := l.recordAll(batch[i : i+1]); err != nil {
-				batch[i].Result, batch[i].Err = sale.EventResult{}, err
-			}
-		}
-		return
-	}
-	if err != nil {
-		for _, q := range batch {
-			q.Result, q.Err = sale.EventResult{}, err
-		}
-	}
-}
-
-func (l *checkouts) recordAll(batch []*coalesce.Request[report, sale.EventResult]) error {
-	var results []sale.EventResult
-	err := l.db.Do(context.Background(), database.Write, func(x *database.Tx) (err error) {
-		results, err = l.recordIn(x, batch)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(results, func(r sale.EventResult) bool { return !r.Unknown && !r.Repeated }) {
-		l.crash.At(crashpoint.EventCommitted)
-	}
-	for i, q := range batch {
-		q.Result, q.Err = results[i], nil
-	}
-	return nil
+	applyBatch(l.db, batch, func() { l.crash.At(crashpoint.EventCommitted) }, l.recordIn)
 }
 
 // checkoutRow holds what decides about an event.
 type checkoutRow struct{ id, reservation, currency string }
 
-// recordIn stores and applies a batch of events in a transaction.
-func (l *checkouts) recordIn(x *database.Tx, batch []*coalesce.Request[report, sale.EventResult]) ([]sale.EventResult, error) {
-	results := make([]sale.EventResult, len(batch))
+// recordIn stores and applies a batch of events in a transaction. It returns the result of each,
+// and whether any is new.
+func (l *checkouts) recordIn(x *database.Tx, batch []*coalesce.Request[report, sale.EventResult]) ([]outcome[sale.EventResult], bool, error) {
+	all := make([]outcome[sale.EventResult], len(batch))
 	reservations, ids := make([]string, len(batch)), make([]string, len(batch))
 	for i, q := range batch {
 		reservations[i], ids[i] = q.Arg.Receipt, q.Arg.payment
 	}
 	orders, err := lockOrders(x, reservations)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	rows, err := database.List(x, func(scan func(...any) error) (c checkoutRow, err error) {
 		err = scan(&c.id, &c.reservation, &c.currency)
 		return c, err
 	}, "SELECT id, reservation, currency FROM checkouts WHERE id {among:1} ORDER BY id {lock:checkouts}", x.Among(ids))
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	known := map[string]checkoutRow{}
 	for _, c := range rows {
@@ -150,11 +115,11 @@ func (l *checkouts) recordIn(x *database.Tx, batch []*coalesce.Request[report, s
 	for i, q := range batch {
 		a := q.Arg
 		if c, ok := known[a.payment]; !ok || c.reservation != a.Receipt {
-			results[i].Unknown = true
+			all[i].result.Unknown = true
 			continue
 		}
-		row := eventRow{Payment: a.payment, Kind: a.Kind.String(), RefundKey: storable(a.RefundKey), Event: storable(a.ID),
-			Reservation: a.Receipt, Amount: a.Amount, Currency: storable(a.Currency), At: millis(a.At), Received: millis(a.now)}
+		row := eventRow{Payment: a.payment, Kind: a.Kind.String(), RefundKey: database.Storable(a.RefundKey), Event: database.Storable(a.ID),
+			Reservation: a.Receipt, Amount: a.Amount, Currency: database.Storable(a.Currency), At: millis(a.At), Received: millis(a.now)}
 		if a.Kind == provider.Paid && orders[a.Receipt] == nil {
 			row.Waits = 1
 		}
@@ -162,7 +127,7 @@ func (l *checkouts) recordIn(x *database.Tx, batch []*coalesce.Request[report, s
 	}
 	fresh, err := insertEvents(x, store)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if len(fresh) > 0 {
 		l.crash.At(crashpoint.EventTaken)
@@ -172,44 +137,44 @@ func (l *checkouts) recordIn(x *database.Tx, batch []*coalesce.Request[report, s
 	for i, q := range batch {
 		a := q.Arg
 		switch {
-		case results[i].Unknown:
+		case all[i].result.Unknown:
 		case !fresh[a.payment]:
-			results[i].Repeated = true
+			all[i].result.Repeated = true
 			if a.Kind == provider.Paid {
 				before = append(before, receipt{Payment: a.payment})
 			}
 		default:
 			if err := applyState(x, a); err != nil {
-				return nil, err
+				return nil, false, err
 			}
 			o := orders[a.Receipt]
 			if a.Kind == provider.Paid && o != nil {
 				paid = append(paid, settlement{o, a.payment, a.Amount, a.Currency == known[a.payment].currency, a.now})
 			}
-			results[i].Waits = a.Kind == provider.Paid && o == nil
+			all[i].result.Waits = a.Kind == provider.Paid && o == nil
 		}
 	}
 	settled, err := settle(x, l.crash, paid)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	kept, err := earlierPayments(x, before)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	for i, q := range batch {
 		if r, ok := settled[q.Arg.payment]; ok {
-			results[i].Pay = r
-		} else if results[i].Repeated && q.Arg.Kind == provider.Paid {
+			all[i].result.Pay = r
+		} else if all[i].result.Repeated && q.Arg.Kind == provider.Paid {
 			r, ok := kept[q.Arg.payment]
 			if o := orders[q.Arg.Receipt]; ok && o != nil {
-				results[i].Pay = sale.PayResult{Order: *o, RefundDue: r.State == "refund_due", Repeated: true}
+				all[i].result.Pay = sale.PayResult{Order: *o, RefundDue: r.State == "refund_due", Repeated: true}
 			} else {
-				results[i].Waits = true
+				all[i].result.Waits = true
 			}
 		}
 	}
-	return results, nil
+	return all, len(fresh) > 0, nil
 }
 
 // lockOrders locks and returns the orders of reservations. All transactions lock orders first,
@@ -235,7 +200,7 @@ func insertEvents(x *database.Tx, rows []eventRow) (map[string]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids, err := database.List(x, scanText, `INSERT INTO payment_events (payment, kind, refund_key, event, reservation, amount, currency, at, received, waits)
+	ids, err := database.List(x, database.ScanText, `INSERT INTO payment_events (payment, kind, refund_key, event, reservation, amount, currency, at, received, waits)
 		SELECT payment, kind, refund_key, event, reservation, amount, currency, at, received, waits FROM `+eventRows+`
 		WHERE true ORDER BY payment ON CONFLICT (payment, kind, refund_key) DO NOTHING RETURNING payment`, string(doc))
 	fresh := make(map[string]bool, len(ids))

@@ -40,7 +40,7 @@ func (l *records) AuditLog(ctx context.Context, id string) ([]sale.AuditEntry, e
 			var g sale.AuditEntry
 			var at int64
 			err := scan(&at, &g.Actor, &g.Sale, &g.Event)
-			g.At = timeOf(at)
+			g.At = database.TimeOf(at)
 			return g, err
 		}, text, args...)
 		return err
@@ -67,7 +67,7 @@ func (l *records) AddMerchant(ctx context.Context, merchant, hash string) error 
 	if err := validateName("merchant", merchant); err != nil {
 		return fail("add merchant", err)
 	}
-	if hash == "" || storable(hash) == "" {
+	if hash == "" || database.Storable(hash) == "" {
 		return fail("add merchant", fmt.Errorf("%w: password hash: want 1 to 512 bytes of text", sale.ErrInvalid))
 	}
 	return fail("add merchant", l.db.Exec(ctx, "INSERT INTO merchants (name, hash) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET hash = excluded.hash", merchant, hash))
@@ -77,7 +77,7 @@ func (l *records) AddMerchant(ctx context.Context, merchant, hash string) error 
 func (l *records) MerchantHash(ctx context.Context, merchant string) (string, error) {
 	var hash string
 	err := fail("merchant", l.db.Do(ctx, database.ReadOne, func(x *database.Tx) error {
-		err := x.Row("SELECT hash FROM merchants WHERE name = $1", storable(merchant)).Scan(&hash)
+		err := x.Row("SELECT hash FROM merchants WHERE name = $1", database.Storable(merchant)).Scan(&hash)
 		if errors.Is(err, sql.ErrNoRows) {
 			err = fmt.Errorf("merchant %s: %w", quote(merchant), sale.ErrNotFound)
 		}

@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/floodweir/weir/flashsale/ledger/internal/database"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
@@ -20,24 +21,21 @@ func validateName(field, s string) error {
 
 // validateID returns an error if s is not low to high letters, digits and hyphens.
 func validateID(field, s string, low, high int) error {
-	ok := len(s) >= low && len(s) <= high
-	for i := 0; ok && i < len(s); i++ {
-		c := s[i]
-		ok = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-'
-	}
-	if !ok {
+	if !isID(s, low, high, "-") {
 		return fmt.Errorf("%w: %s: got %s, want %d to %d letters a-z A-Z, digits, -", sale.ErrInvalid, field, quote(s), low, high)
 	}
 	return nil
 }
 
-// storable returns s if the database can store it, and an empty string, which is no ID,
-// otherwise. A text in PostgreSQL is UTF-8 without zero bytes.
-func storable(s string) string {
-	if len(s) > 512 || !utf8.ValidString(s) || strings.ContainsRune(s, 0) {
-		return ""
+// isID reports whether s is low to high letters, digits and these signs.
+func isID(s string, low, high int, signs string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte(signs, c) >= 0) {
+			return false
+		}
 	}
-	return s
+	return len(s) >= low && len(s) <= high
 }
 
 // quote quotes untrusted text and shortens it.
@@ -55,7 +53,7 @@ func storableText(s string) string {
 	if len(s) > most {
 		s = s[:most]
 	}
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+	return database.Text(s)
 }
 
 // millis returns t in milliseconds, rounded down.
@@ -70,5 +68,3 @@ func millisUp(t time.Time) int64 {
 	}
 	return ms
 }
-
-func timeOf(ms int64) time.Time { return time.UnixMilli(ms).UTC() }

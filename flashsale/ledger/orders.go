@@ -32,12 +32,12 @@ func scanOrder(scan func(...any) error) (sale.Order, error) {
 	var o sale.Order
 	var at, payBy, placed, changed int64
 	err := scan(&o.ID, &o.Sale, &o.Epoch, &o.User, &o.Slot, &o.Ticket, &o.Key, &at, &payBy, &o.State, &o.Price, &placed, &changed, &o.Payment, &o.Refunds, &o.Contact.Name, &o.Contact.Phone, &o.Refunded)
-	o.At, o.PayBy, o.CreatedAt, o.ChangedAt = timeOf(at), timeOf(payBy), timeOf(placed), timeOf(changed)
+	o.At, o.PayBy, o.CreatedAt, o.ChangedAt = database.TimeOf(at), database.TimeOf(payBy), database.TimeOf(placed), database.TimeOf(changed)
 	return o, err
 }
 
 func order(x *database.Tx, reservation, lock string) (sale.Order, error) {
-	o, err := scanOrder(x.Row("SELECT "+orderColumns+" FROM orders WHERE orders.reservation = $1 "+lock, storable(reservation)).Scan)
+	o, err := scanOrder(x.Row("SELECT "+orderColumns+" FROM orders WHERE orders.reservation = $1 "+lock, database.Storable(reservation)).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fmt.Errorf("reservation %s: %w", quote(reservation), sale.ErrNotFound)
 	}
@@ -74,7 +74,7 @@ func (l *orders) readBatch(batch []*coalesce.Request[string, sale.Order]) {
 	}
 	all := make([]string, len(batch))
 	for i, q := range batch {
-		all[i] = storable(q.Arg)
+		all[i] = database.Storable(q.Arg)
 	}
 	byID := make(map[string]sale.Order, len(batch))
 	err := l.db.Do(context.Background(), database.ReadOne, func(x *database.Tx) error {
@@ -95,7 +95,7 @@ func (l *orders) readBatch(batch []*coalesce.Request[string, sale.Order]) {
 
 // Orders implements sale.Ledger.
 func (l *orders) Orders(ctx context.Context, user string) ([]sale.Order, error) {
-	return l.list(ctx, "orders", "WHERE orders.usr = $1 ORDER BY orders.at DESC, orders.reservation DESC LIMIT 100", storable(user))
+	return l.list(ctx, "orders", "WHERE orders.usr = $1 ORDER BY orders.at DESC, orders.reservation DESC LIMIT 100", database.Storable(user))
 }
 
 // Unreturned implements sale.Ledger. It returns the oldest orders of each sale first, and
@@ -108,7 +108,7 @@ func (l *orders) Unreturned(ctx context.Context, max int) ([]sale.Order, error) 
 	err := fail("unreturned", l.db.Do(ctx, database.Read, func(x *database.Tx) error {
 		all = nil
 		// Step through the sales with such orders, by the index.
-		sales, err := database.List(x, scanText, `WITH RECURSIVE of (sale) AS (
+		sales, err := database.List(x, database.ScanText, `WITH RECURSIVE of (sale) AS (
 			SELECT min(sale) FROM orders WHERE `+over+`
 			UNION ALL SELECT (SELECT min(orders.sale) FROM orders WHERE `+over+` AND orders.sale > of.sale) FROM of WHERE of.sale IS NOT NULL)
 			SELECT sale FROM of WHERE sale IS NOT NULL LIMIT $1`, max)
@@ -159,7 +159,7 @@ func (l *orders) MarkReturned(ctx context.Context, reservations ...string) error
 	for part := range slices.Chunk(reservations, 1000) {
 		all := make([]string, len(part))
 		for i, id := range part {
-			all[i] = storable(id)
+			all[i] = database.Storable(id)
 		}
 		// Rows are locked in the same order as in Pay, so that two transactions cannot deadlock.
 		err := l.db.Do(ctx, database.WriteOne, func(x *database.Tx) error {

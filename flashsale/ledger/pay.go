@@ -74,54 +74,16 @@ func (l *payments) Pay(ctx context.Context, p sale.Payment, now time.Time) (sale
 
 // payBatch applies a batch of payments, which have different orders and IDs.
 func (l *payments) payBatch(batch []*coalesce.Request[charge, sale.PayResult]) {
-	err := l.takeAll(batch)
-	if err != nil && len(batch) > 1 && database.IsRejected(err) { // the error does not name the payment
-		for i := range batch {
-			if err := l.takeAll(batch[i : i+1]); err != nil {
-				batch[i].Result, batch[i].Err = sale.PayResult{}, err
-			}
-		}
-		return
-	}
-	if err != nil {
-		for _, q := range batch {
-			q.Result, q.Err = sale.PayResult{}, err
-		}
-	}
-}
-
-func (l *payments) takeAll(batch []*coalesce.Request[charge, sale.PayResult]) error {
-	var all []taken
-	fresh := false
-	err := l.db.Do(context.Background(), database.Write, func(x *database.Tx) (err error) {
-		all, fresh, err = l.takeIn(x, batch)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if fresh {
-		l.crash.At(crashpoint.PayCommitted)
-	}
-	for i, q := range batch {
-		q.Result, q.Err = all[i].paid, all[i].err
-	}
-	return nil
-}
-
-// taken is the result of a payment, valid once the transaction is committed.
-type taken struct {
-	paid sale.PayResult
-	err  error
+	applyBatch(l.db, batch, func() { l.crash.At(crashpoint.PayCommitted) }, l.takeIn)
 }
 
 // takeIn applies a batch of payments in a transaction. It returns the result of each, and
 // whether any is new. An error of one payment is in its result.
-func (l *payments) takeIn(x *database.Tx, batch []*coalesce.Request[charge, sale.PayResult]) ([]taken, bool, error) {
-	all := make([]taken, len(batch))
+func (l *payments) takeIn(x *database.Tx, batch []*coalesce.Request[charge, sale.PayResult]) ([]outcome[sale.PayResult], bool, error) {
+	all := make([]outcome[sale.PayResult], len(batch))
 	ids := make([]string, len(batch))
 	for i, q := range batch {
-		ids[i] = storable(q.Arg.Reservation)
+		ids[i] = database.Storable(q.Arg.Reservation)
 	}
 	byID, err := lockOrders(x, ids) // against other payments, cancellations and expiry
 	if err != nil {
@@ -180,8 +142,8 @@ func (l *payments) takeIn(x *database.Tx, batch []*coalesce.Request[charge, sale
 		if o == nil {
 			continue
 		}
-		if t.paid, t.err = resultOf(q.Arg, o, fresh[q.Arg.ID], kept); t.err == nil && !t.paid.RefundDue {
-			t.paid.SoldOut = soldOut[o.Sale]
+		if t.result, t.err = resultOf(q.Arg, o, fresh[q.Arg.ID], kept); t.err == nil && !t.result.RefundDue {
+			t.result.SoldOut = soldOut[o.Sale]
 		}
 	}
 	return all, len(fresh) > 0, nil
@@ -194,19 +156,13 @@ func insertPayments(x *database.Tx, receipts []receipt) (map[string]bool, error)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := database.List(x, scanText, `INSERT INTO payments (id, reservation, amount, state, at)
+	ids, err := database.List(x, database.ScanText, `INSERT INTO payments (id, reservation, amount, state, at)
 		SELECT payment, id, amount, state, at FROM `+receiptRows+` WHERE true ORDER BY payment ON CONFLICT (id) DO NOTHING RETURNING id`, string(doc))
 	fresh := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		fresh[id] = true
 	}
 	return fresh, err
-}
-
-func scanText(scan func(...any) error) (string, error) {
-	var s string
-	err := scan(&s)
-	return s, err
 }
 
 // markPaid sets pending orders, whose rows are locked, to paid. It adds the stock of sales
@@ -255,10 +211,10 @@ func announcePaid(x *database.Tx, accepted []receipt, byID map[string]*sale.Orde
 		paid[i].State, paid[i].Payment = sale.Paid, r.Payment
 		now = max(now, r.At)
 	}
-	if err := outbox.AppendOrders(x, webhook.OrderPaid, paid, timeOf(now)); err != nil || len(soldOut) == 0 {
+	if err := outbox.AppendOrders(x, webhook.OrderPaid, paid, database.TimeOf(now)); err != nil || len(soldOut) == 0 {
 		return err
 	}
-	return outbox.AppendSales(x, webhook.SaleSoldOut, timeOf(now), soldOut...)
+	return outbox.AppendSales(x, webhook.SaleSoldOut, database.TimeOf(now), soldOut...)
 }
 
 // allPaid adds the stock of sales whose units are all paid to soldOut.
@@ -318,7 +274,7 @@ func resultOf(c charge, o *sale.Order, fresh bool, kept map[string]receipt) (sal
 	after := *o
 	accept := c.buys(o)
 	if accept {
-		after.State, after.Payment, after.ChangedAt = sale.Paid, c.ID, timeOf(millis(c.now))
+		after.State, after.Payment, after.ChangedAt = sale.Paid, c.ID, database.TimeOf(millis(c.now))
 	} else {
 		after.Refunds++
 	}

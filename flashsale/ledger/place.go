@@ -332,7 +332,7 @@ func ordersOf(rows []orderRow, state sale.OrderState) []sale.Order {
 	for _, n := range rows {
 		if n.State == state {
 			all = append(all, sale.Order{
-				Reservation: sale.Reservation{ID: n.ID, Sale: n.Sale, User: n.User, Slot: n.Slot, At: timeOf(n.At), PayBy: timeOf(n.PayBy)},
+				Reservation: sale.Reservation{ID: n.ID, Sale: n.Sale, User: n.User, Slot: n.Slot, At: database.TimeOf(n.At), PayBy: database.TimeOf(n.PayBy)},
 				State:       state, Price: n.Price,
 			})
 		}
@@ -382,7 +382,7 @@ func ids(all []string) (string, error) {
 	}
 	rows := make([]id, len(all))
 	for i, s := range all {
-		rows[i].ID = storable(s)
+		rows[i].ID = database.Storable(s)
 	}
 	doc, err := json.Marshal(rows)
 	return string(doc), err

@@ -105,7 +105,7 @@ func (l *sales) Payments(ctx context.Context, id string, max int) (sale.Payments
 			return err
 		}
 		for _, ms := range times {
-			p.PayBy = append(p.PayBy, time.UnixMilli(ms).UTC())
+			p.PayBy = append(p.PayBy, database.TimeOf(ms))
 		}
 		counts, err := database.List(x, scanNumber, "SELECT COUNT(*) FROM orders WHERE sale = $1 AND state = 'paid' UNION ALL SELECT COUNT(*) FROM orders WHERE sale = $1 AND state IN ('expired', 'cancelled')", id)
 		if err == nil && len(counts) == 2 {

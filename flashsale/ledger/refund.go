@@ -100,7 +100,7 @@ func queueRefund(x *database.Tx, payment string, now time.Time) (back bool, err 
 	if err := execOne(x, "UPDATE payments SET state = 'refund_due' WHERE id = $1 AND state = 'accepted'", payment); err != nil {
 		return false, err
 	}
-	states, err := database.List(x, scanText, `INSERT INTO refunds (payment, reservation, state, due, changed)
+	states, err := database.List(x, database.ScanText, `INSERT INTO refunds (payment, reservation, state, due, changed)
 		SELECT p.id, p.reservation, CASE WHEN p.amount = 0 OR EXISTS (SELECT 1 FROM payment_events e
 			WHERE e.payment = p.id AND e.kind = 'refunded' AND e.amount >= p.amount) THEN 'done' ELSE 'due' END, $2, $2
 		FROM payments p WHERE p.id = $1 AND (p.amount = 0 OR EXISTS (SELECT 1 FROM checkouts c WHERE c.id = p.id)) RETURNING state`, payment, millis(now))

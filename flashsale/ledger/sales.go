@@ -37,7 +37,7 @@ func scanSale(scan func(...any) error) (saleRow, error) {
 	var recovering, members int
 	err := scan(&s.ID, &s.Merchant, &s.SKU, &s.Title, &s.Price, &s.Currency, &s.Stock, &s.PerUser, &starts, &ends, &s.Headroom, &s.Queue,
 		&lobby, &pay, &token, &s.Work, &members, &s.Sold, &s.Paid, &s.State, &s.StateReason, &recovering, &s.Epoch, &s.Version, &created)
-	s.StartsAt, s.EndsAt, s.CreatedAt = timeOf(starts), timeOf(ends), timeOf(created)
+	s.StartsAt, s.EndsAt, s.CreatedAt = database.TimeOf(starts), database.TimeOf(ends), database.TimeOf(created)
 	s.Lobby, s.PayWithin, s.TokenFor = ms(lobby), ms(pay), ms(token)
 	k.recovering, s.MembersOnly = recovering != 0, members != 0
 	return k, err
@@ -51,7 +51,7 @@ func load(x *database.Tx, id string, lock bool) (saleRow, error) {
 	if lock {
 		text += " {lock}"
 	}
-	k, err := scanSale(x.Row(text, storable(id)).Scan)
+	k, err := scanSale(x.Row(text, database.Storable(id)).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fmt.Errorf("sale %s: %w", quote(id), sale.ErrNotFound)
 	}
@@ -72,7 +72,7 @@ func (l *sales) Create(ctx context.Context, merchant, key string, d sale.Draft, 
 	}
 	s := sale.Sale{
 		ID: id, Merchant: merchant, Draft: d,
-		State: sale.Drafted, Version: 1, CreatedAt: timeOf(millis(now)),
+		State: sale.Drafted, Version: 1, CreatedAt: database.TimeOf(millis(now)),
 	}
 	err = fail("create", l.db.Do(ctx, database.Write, func(x *database.Tx) error {
 		fresh, err := insertDraft(x, &s)
@@ -118,7 +118,7 @@ func (l *sales) Copy(ctx context.Context, merchant, id, key string, now time.Tim
 	}
 	s := sale.Sale{
 		ID: idOf("copy", id, key), Merchant: merchant,
-		State: sale.Drafted, Version: 1, CreatedAt: timeOf(millis(now)),
+		State: sale.Drafted, Version: 1, CreatedAt: database.TimeOf(millis(now)),
 	}
 	err := fail("copy", l.db.Do(ctx, database.Write, func(x *database.Tx) error {
 		from, err := load(x, id, false)
@@ -217,7 +217,7 @@ func (l *sales) Sale(ctx context.Context, id string) (sale.Sale, error) {
 func (l *sales) Sales(ctx context.Context, merchant, after string) ([]sale.Sale, error) {
 	where, args := "state <> 'draft'", []any(nil)
 	if merchant != "" {
-		where, args = "merchant = $1", []any{storable(merchant)}
+		where, args = "merchant = $1", []any{database.Storable(merchant)}
 	}
 	var all []sale.Sale
 	err := fail("sales", l.db.Do(ctx, database.Read, func(x *database.Tx) (err error) {

@@ -31,7 +31,7 @@ func settle(x *database.Tx, crash crashpoint.Hook, all []settlement) (map[string
 		ids[i] = s.payment
 	}
 	// The provider or the merchant may have returned the money before its payment was reported.
-	back, err := database.List(x, scanText, "SELECT payment FROM payment_events WHERE payment {among:1} AND kind = 'refunded'", x.Among(ids))
+	back, err := database.List(x, database.ScanText, "SELECT payment FROM payment_events WHERE payment {among:1} AND kind = 'refunded'", x.Among(ids))
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func settle(x *database.Tx, crash crashpoint.Hook, all []settlement) (map[string
 		}
 		for _, r := range due {
 			if r.State == "done" {
-				if err := announceRefund(x, r.Payment, r.ID, timeOf(r.At)); err != nil {
+				if err := announceRefund(x, r.Payment, r.ID, database.TimeOf(r.At)); err != nil {
 					return nil, err
 				}
 			}
@@ -94,7 +94,7 @@ func settle(x *database.Tx, crash crashpoint.Hook, all []settlement) (map[string
 		if r.RefundDue {
 			after.Refunds++
 		} else {
-			after.State, after.Payment, after.ChangedAt = sale.Paid, s.payment, timeOf(millis(s.now))
+			after.State, after.Payment, after.ChangedAt = sale.Paid, s.payment, database.TimeOf(millis(s.now))
 			r.SoldOut = soldOut[after.Sale]
 		}
 		r.Order = after
@@ -154,7 +154,7 @@ func applyWaiting(x *database.Tx, crash crashpoint.Hook, reservations []string, 
 func (l *checkouts) ApplyWaiting(ctx context.Context, now time.Time, max int) ([]sale.PayResult, error) {
 	var reservations []string
 	err := fail("apply", l.db.Do(ctx, database.ReadOne, func(x *database.Tx) (err error) {
-		reservations, err = database.List(x, scanText, `SELECT e.reservation FROM payment_events e JOIN orders o ON o.reservation = e.reservation
+		reservations, err = database.List(x, database.ScanText, `SELECT e.reservation FROM payment_events e JOIN orders o ON o.reservation = e.reservation
 			WHERE e.waits = 1 LIMIT $1`, bound(max))
 		return err
 	}))

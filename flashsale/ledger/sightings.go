@@ -21,8 +21,8 @@ func (l *records) RecordNetworks(ctx context.Context, seen []sale.NetworkUse) er
 	for part := range slices.Chunk(seen, 1000) {
 		rows := make([]row, 0, len(part))
 		for _, s := range part {
-			if network := storable(s.Network); network != "" && len(network) <= 64 && validateName("user", s.User) == nil {
-				rows = append(rows, row{storable(s.Sale), network, s.User, millis(s.At)})
+			if network := database.Storable(s.Network); network != "" && len(network) <= 64 && validateName("user", s.User) == nil {
+				rows = append(rows, row{database.Storable(s.Sale), network, s.User, millis(s.At)})
 			}
 		}
 		doc, err := json.Marshal(rows)

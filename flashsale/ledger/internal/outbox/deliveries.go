@@ -41,7 +41,7 @@ func (s Store) Lease(ctx context.Context, endpoint string, now, until time.Time,
 			var at int64
 			var after *int64 // when the first open one before is due
 			err := scan(&d.Event, &d.Subject, &d.Seq, &d.Type, &at, &d.Attempts, &d.Lease, &d.Body, &after)
-			d.At = timeOf(at)
+			d.At = database.TimeOf(at)
 			if after == nil {
 				all = append(all, d)
 			} else {
@@ -99,7 +99,7 @@ func (s Store) Finish(ctx context.Context, now time.Time, results []webhook.Resu
 	var gone []string
 	for i, r := range results {
 		d, a := r.Delivery, r.Attempt
-		rows[i] = resultRow{d.Endpoint, d.Event, d.Subject, d.Seq, d.State, d.Attempts, d.Lease, d.Due.UnixMilli(), 0, a.Status, a.Duration.Milliseconds(), text(a.Error), text(a.Response)}
+		rows[i] = resultRow{d.Endpoint, d.Event, d.Subject, d.Seq, d.State, d.Attempts, d.Lease, d.Due.UnixMilli(), 0, a.Status, a.Duration.Milliseconds(), database.Text(a.Error), database.Text(a.Response)}
 		if !a.At.IsZero() {
 			rows[i].At = a.At.UnixMilli()
 		}
@@ -149,7 +149,7 @@ func (s Store) Sweep(ctx context.Context, now, keep time.Time) error {
 		AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.subject = sales.id AND o.type = 'sale.ended')`
 	var ended []string
 	err := s.DB.Do(ctx, database.ReadOne, func(x *database.Tx) (err error) {
-		ended, err = database.List(x, scanText, "SELECT id FROM sales WHERE "+over+" ORDER BY id LIMIT 100", now.UnixMilli(), now.Add(-24*time.Hour).UnixMilli())
+		ended, err = database.List(x, database.ScanText, "SELECT id FROM sales WHERE "+over+" ORDER BY id LIMIT 100", now.UnixMilli(), now.Add(-24*time.Hour).UnixMilli())
 		return err
 	})
 	for _, id := range ended {
@@ -168,7 +168,7 @@ func (s Store) Sweep(ctx context.Context, now, keep time.Time) error {
 	}
 	var old []string
 	err = s.DB.Do(ctx, database.ReadOne, func(x *database.Tx) (err error) {
-		old, err = database.List(x, scanText, `SELECT id FROM outbox WHERE at < $1 AND (at < $2
+		old, err = database.List(x, database.ScanText, `SELECT id FROM outbox WHERE at < $1 AND (at < $2
 			OR NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.event = outbox.id AND d.state IN ('pending', 'dead'))) ORDER BY at LIMIT 500`,
 			keep.UnixMilli(), keep.Add(-openFor).UnixMilli())
 		return err
@@ -182,11 +182,6 @@ func (s Store) Sweep(ctx context.Context, now, keep time.Time) error {
 	return fail("sweep", err)
 }
 
-func scanText(scan func(...any) error) (s string, err error) {
-	err = scan(&s)
-	return s, err
-}
-
 // Counts implements webhook.Store.
 func (s Store) Counts(ctx context.Context) (webhook.Counts, error) {
 	var c webhook.Counts
@@ -195,7 +190,7 @@ func (s Store) Counts(ctx context.Context) (webhook.Counts, error) {
 		err := x.Row(`SELECT (SELECT count(*) FROM webhook_deliveries WHERE state = 'pending'), (SELECT count(*) FROM webhook_deliveries WHERE state = 'dead'),
 			coalesce((SELECT min(at) FROM webhook_deliveries WHERE state = 'pending'), 0)`).Scan(&c.Pending, &c.Dead, &oldest)
 		if oldest > 0 {
-			c.Oldest = timeOf(oldest)
+			c.Oldest = database.TimeOf(oldest)
 		}
 		return err
 	})
@@ -207,14 +202,14 @@ const deliveryColumns = "d.endpoint, d.event, d.type, d.subject, d.seq, d.state,
 func scanDelivery(scan func(...any) error) (d webhook.Delivery, err error) {
 	var due, at int64
 	err = scan(&d.Endpoint, &d.Event, &d.Type, &d.Subject, &d.Seq, &d.State, &d.Attempts, &due, &at, &d.Body)
-	d.Due, d.At = timeOf(due), timeOf(at)
+	d.Due, d.At = database.TimeOf(due), database.TimeOf(at)
 	return d, err
 }
 
 // owned returns an error if the endpoint is not the merchant's.
 func owned(x *database.Tx, merchant, endpoint string) error {
 	var n int
-	err := x.Row("SELECT count(*) FROM webhook_endpoints WHERE "+mine, storable(endpoint), merchant).Scan(&n)
+	err := x.Row("SELECT count(*) FROM webhook_endpoints WHERE "+mine, database.Storable(endpoint), merchant).Scan(&n)
 	if err == nil && n == 0 {
 		err = notFound(endpoint)
 	}
@@ -239,7 +234,7 @@ func (s Store) Deliveries(ctx context.Context, merchant, endpoint string, f webh
 		var err error
 		all, err = database.List(x, scanDelivery, `SELECT `+deliveryColumns+` FROM webhook_deliveries d JOIN outbox o ON o.id = d.event
 			WHERE d.endpoint = $1 AND (d.at, d.event) < ($2, $3) AND ($4 = '' OR d.state = $4) AND ($5 = '' OR d.type = $5) AND ($6 = '' OR d.subject = $6)
-			ORDER BY d.at DESC, d.event DESC LIMIT 100`, endpoint, before, storable(f.After), string(f.State), string(f.Type), storable(f.Subject))
+			ORDER BY d.at DESC, d.event DESC LIMIT 100`, endpoint, before, database.Storable(f.After), string(f.State), string(f.Type), database.Storable(f.Subject))
 		return err
 	})
 	return all, fail("deliveries", err)
@@ -248,7 +243,7 @@ func (s Store) Deliveries(ctx context.Context, merchant, endpoint string, f webh
 // one returns a delivery.
 func one(x *database.Tx, endpoint, event string) (webhook.Delivery, error) {
 	all, err := database.List(x, scanDelivery, "SELECT "+deliveryColumns+" FROM webhook_deliveries d JOIN outbox o ON o.id = d.event WHERE d.endpoint = $1 AND d.event = $2",
-		endpoint, storable(event))
+		endpoint, database.Storable(event))
 	if err == nil && len(all) == 0 {
 		err = fmt.Errorf("event %.80q: %w", event, sale.ErrNotFound)
 	}
@@ -272,7 +267,7 @@ func (s Store) Attempts(ctx context.Context, merchant, endpoint, event string) (
 		all, err = database.List(x, func(scan func(...any) error) (a webhook.Attempt, err error) {
 			var at, ms int64
 			err = scan(&at, &a.Status, &ms, &a.Error, &a.Response)
-			a.At, a.Duration = timeOf(at), time.Duration(ms)*time.Millisecond
+			a.At, a.Duration = database.TimeOf(at), time.Duration(ms)*time.Millisecond
 			return a, err
 		}, "SELECT at, status, duration_ms, error, response FROM webhook_attempts WHERE endpoint = $1 AND event = $2 ORDER BY id DESC LIMIT 50", endpoint, event)
 		return err
@@ -289,7 +284,7 @@ func (s Store) Replay(ctx context.Context, merchant, endpoint, event string, now
 		if err := owned(x, merchant, endpoint); err != nil {
 			return err
 		}
-		n, err := x.Exec(replay+"event = $3", endpoint, now.UnixMilli(), storable(event))
+		n, err := x.Exec(replay+"event = $3", endpoint, now.UnixMilli(), database.Storable(event))
 		if err == nil && n == 0 {
 			err = fmt.Errorf("event %.80q: %w", event, sale.ErrNotFound)
 		}

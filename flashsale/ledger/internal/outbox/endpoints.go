@@ -25,21 +25,6 @@ func fail(operation string, err error) error {
 	return fmt.Errorf("ledger: webhooks: %s: %w", operation, err)
 }
 
-func timeOf(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
-
-// storable returns s, or an empty string, which is no ID, if the database cannot store it.
-func storable(s string) string {
-	if len(s) > 128 || s != strings.ToValidUTF8(s, "") || strings.ContainsRune(s, 0) {
-		return ""
-	}
-	return s
-}
-
-// text converts any bytes to text that the database can store.
-func text(s string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
-}
-
 // mine is the condition that endpoint $1 belongs to merchant $2.
 const mine = "id = $1 AND ($2 = '' OR merchant = $2)"
 
@@ -52,10 +37,10 @@ func (s Store) AddEndpoint(ctx context.Context, merchant, url, secret string, no
 	if err := webhook.CheckURL(url); err != nil {
 		return webhook.Endpoint{}, fail("add", err)
 	}
-	e := webhook.Endpoint{ID: "ep_" + strings.ToLower(rand.Text()[:16]), Merchant: merchant, URL: url, CreatedAt: timeOf(now.UnixMilli()), Secrets: []string{secret}}
+	e := webhook.Endpoint{ID: "ep_" + strings.ToLower(rand.Text()[:16]), Merchant: merchant, URL: url, CreatedAt: database.TimeOf(now.UnixMilli()), Secrets: []string{secret}}
 	return e, fail("add", s.DB.Do(ctx, database.Write, func(x *database.Tx) error {
 		var known, n int
-		if err := x.Row("SELECT count(*) FROM (SELECT name FROM merchants WHERE name = $1 {lock}) AS m", storable(merchant)).Scan(&known); err != nil {
+		if err := x.Row("SELECT count(*) FROM (SELECT name FROM merchants WHERE name = $1 {lock}) AS m", database.Storable(merchant)).Scan(&known); err != nil {
 			return err
 		}
 		if known == 0 {
@@ -82,7 +67,7 @@ func (s Store) Endpoints(ctx context.Context, merchant string) ([]webhook.Endpoi
 		all, err = database.List(x, func(scan func(...any) error) (e webhook.Endpoint, err error) {
 			var created int64
 			err = scan(&e.ID, &e.Merchant, &e.URL, &e.Disabled, &created, &e.Pending, &e.Dead)
-			e.CreatedAt = timeOf(created)
+			e.CreatedAt = database.TimeOf(created)
 			return e, err
 		}, `SELECT id, merchant, url, disabled, created,
 			(SELECT count(*) FROM webhook_deliveries d WHERE d.endpoint = webhook_endpoints.id AND d.state = 'pending'),
@@ -111,7 +96,7 @@ func (s Store) RemoveEndpoint(ctx context.Context, merchant, endpoint string) er
 // change executes a statement that changes one endpoint.
 func (s Store) change(ctx context.Context, operation, endpoint, merchant, statement string, args ...any) error {
 	return fail(operation, s.DB.Do(ctx, database.WriteOne, func(x *database.Tx) error {
-		n, err := x.Exec(statement, append([]any{storable(endpoint), merchant}, args...)...)
+		n, err := x.Exec(statement, append([]any{database.Storable(endpoint), merchant}, args...)...)
 		if err == nil && n == 0 {
 			err = notFound(endpoint)
 		}
