@@ -6,6 +6,9 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"html/template"
 	"io/fs"
 	"net/http"
 	"path"
@@ -19,7 +22,7 @@ import (
 // Path is the path below which the console is served.
 const Path = "/console/"
 
-//go:embed static
+//go:embed static page.html pages.json
 var embedded embed.FS
 
 const policyOfContent = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
@@ -38,28 +41,48 @@ type file struct {
 	packed    func() []byte // compresses once
 }
 
+// A page is a row of pages.json.
+type page struct {
+	Name, Title string
+	API         []string // the paths of its data
+	Charts      bool
+}
+
 // New returns the handler of the paths below Path, safe for concurrent use.
 func New() http.Handler {
-	files := map[string]file{}
-	err := fs.WalkDir(embedded, "static", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		text, err := embedded.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		name = strings.TrimPrefix(name, "static/")
-		if page, ok := strings.CutSuffix(name, ".html"); ok {
-			name = page
-		}
-		files[name] = newFile(path.Ext(name), text)
-		return nil
-	})
+	texts, err := contents()
 	if err != nil { // embedded files are always readable
 		panic(err)
 	}
+	files := map[string]file{}
+	for name, text := range texts {
+		name = strings.TrimSuffix(name, ".html")
+		files[name] = newFile(path.Ext(name), text)
+	}
 	return handler(files)
+}
+
+// contents returns the files of the console by their path below Path; a page ends in .html.
+func contents() (map[string][]byte, error) {
+	all := map[string][]byte{}
+	err := fs.WalkDir(embedded, "static", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			all[strings.TrimPrefix(name, "static/")], err = embedded.ReadFile(name)
+		}
+		return err
+	})
+	var pages []page
+	text, readErr := embedded.ReadFile("pages.json")
+	t, parseErr := template.ParseFS(embedded, "page.html")
+	if err = errors.Join(err, readErr, parseErr); err == nil {
+		err = json.Unmarshal(text, &pages)
+	}
+	for _, p := range pages {
+		var b bytes.Buffer
+		err = errors.Join(err, t.Execute(&b, p))
+		all[p.Name+".html"] = b.Bytes()
+	}
+	return all, err
 }
 
 func newFile(ext string, text []byte) file {

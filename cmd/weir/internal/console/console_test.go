@@ -38,7 +38,7 @@ func TestPages(t *testing.T) {
 	if r := get(t, console.Path); r.Header.Get("Location") != "/console/overview" {
 		t.Errorf("GET /console/ leads to %q, want the overview", r.Header.Get("Location"))
 	}
-	for _, path := range []string{"../console.go", "nothing", "text", "overview.html"} {
+	for _, path := range []string{"../console.go", "nothing", "text", "overview.html", "page", "page.html", "pages.json"} {
 		if r := get(t, console.Path+path); r.StatusCode != 404 {
 			t.Errorf("%s: %s, want 404", path, r.Status)
 		}

@@ -3,7 +3,8 @@
 //
 //	mux.Handle("/console/", console.New())
 //
-// The files in static are served as they are: no tool builds them. The pages use Preact for
+// The files in static are served as they are: no tool builds them. page.html is the template of
+// the pages, which pages.json lists. The pages use Preact for
 // the elements and uPlot for the charts, from the npm packages preact 11.2.0 and uplot
 // 1.6.32. The import of preact in lib/hooks.js has a relative path, and references to source
 // maps are removed.

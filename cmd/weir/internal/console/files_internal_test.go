@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"io/fs"
 	"path"
 	"regexp"
 	"slices"
@@ -12,19 +11,15 @@ import (
 	"testing"
 )
 
-// files returns the embedded files by their path below static.
+// files returns the files by their path below Path.
 func files(t *testing.T) map[string]string {
-	all := map[string]string{}
-	err := fs.WalkDir(embedded, "static", func(name string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			text, err := embedded.ReadFile(name)
-			all[strings.TrimPrefix(name, "static/")] = string(text)
-			return err
-		}
-		return err
-	})
+	texts, err := contents()
 	if err != nil {
 		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for name, text := range texts {
+		all[name] = string(text)
 	}
 	return all
 }
