@@ -114,6 +114,7 @@ var layout = map[string]row{
 	"weirfile/internal/table":   {layer: 3},                                        // overrides in CSV
 
 	// The interfaces of the program. None imports another; internal/run joins them.
+	"cmd/weir/internal/atomicfile":              {layer: 0}, // replaces files
 	"cmd/weir/internal/problem":                 {layer: 4}, // an error response that several interfaces send
 	"cmd/weir/internal/access":                  {layer: 5}, // tokens and hosts, for several HTTP interfaces
 	"cmd/weir/internal/keyid":                   {layer: 3}, // names of keys for actors that must not see them

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/floodweir/weir/cmd/weir/internal/atomicfile"
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/edge"
 	"github.com/floodweir/weir/cmd/weir/internal/progress"
@@ -88,7 +89,7 @@ func edgeNginxCommand(w *app) *cobra.Command {
 			return err
 		}
 		if to != "" {
-			if err := replace(to, []byte(text), 0o600); err != nil {
+			if err := atomicfile.Write(to, []byte(text), 0o600); err != nil {
 				return fmt.Errorf("edge: %w", err)
 			}
 			n := len(only)
@@ -170,27 +171,7 @@ func writeLua(dir string) (n int, err error) {
 			return err
 		}
 		n++
-		return replace(to, text, 0o644) // nginx workers run as another user
+		return atomicfile.Write(to, text, 0o644) // nginx workers run as another user
 	})
 	return n, err
-}
-
-// replace writes a file atomically: readers see the old content or the new one.
-func replace(name string, text []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".weir-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // fails after a successful rename
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Chmod(mode)
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	return err
 }

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/accesslog"
+	"github.com/floodweir/weir/cmd/weir/internal/atomicfile"
 	"github.com/floodweir/weir/cmd/weir/internal/suggest"
 )
 
@@ -172,7 +173,11 @@ func (f *follower) propose() error {
 		return nil
 	}
 	if f.o.output != "" {
-		if err := replace(f.o.output, s.WritePolicies); err != nil {
+		var policies bytes.Buffer
+		if err := s.WritePolicies(&policies); err != nil {
+			return err
+		}
+		if err := atomicfile.Write(f.o.output, policies.Bytes(), 0o644); err != nil {
 			return fmt.Errorf("--output: %w", err)
 		}
 	}
@@ -187,23 +192,6 @@ func (f *follower) propose() error {
 		}
 	}
 	return nil
-}
-
-// replace writes a file such that readers see the old or the new one.
-func replace(path string, write func(io.Writer) error) error {
-	t, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	name := t.Name()
-	err = errors.Join(write(t), t.Chmod(0o644), t.Close())
-	if err == nil {
-		err = os.Rename(name, path)
-	}
-	if err != nil {
-		_ = os.Remove(name) // err is the cause
-	}
-	return err
 }
 
 // parseBounds reads --min or --max: LIMIT, or POLICY=LIMIT.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/floodweir/weir/cmd/weir/internal/atomicfile"
 )
 
 // Entries are touched when they are used, at most once in touchEvery, and removed when
@@ -36,7 +38,7 @@ func openCache(dir string) (*cache, error) {
 		}
 	}
 	if dir != "" && filepath.IsAbs(dir) && os.MkdirAll(dir, 0o700) == nil {
-		if f, err := os.CreateTemp(dir, "new-*"); err == nil {
+		if f, err := os.CreateTemp(dir, atomicfile.Prefix+"*"); err == nil {
 			f.Close()
 			os.Remove(f.Name())
 			c := &cache{dir: dir}
@@ -74,19 +76,7 @@ func (c *cache) keepAs(name string, data []byte) (string, error) {
 		c.touch(path)
 		return path, nil
 	}
-	f, err := os.CreateTemp(c.dir, "new-*")
-	if err != nil {
-		return "", fmt.Errorf("weave: %w", err)
-	}
-	_, err = f.Write(data)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
+	if err := atomicfile.Write(path, data, 0o600); err != nil {
 		return "", fmt.Errorf("weave: %w", err)
 	}
 	return path, nil
@@ -146,7 +136,7 @@ func (c *cache) trim(now time.Time) {
 		return
 	}
 	for _, e := range entries {
-		ours := strings.HasPrefix(e.Name(), "new-")
+		ours := strings.HasPrefix(e.Name(), atomicfile.Prefix)
 		switch filepath.Ext(e.Name()) {
 		case ".go", ".json", ".woven":
 			ours = true
