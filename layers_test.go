@@ -153,7 +153,7 @@ var layout = map[string]row{
 	"cmd/weir/internal/encodings": {layer: 6, third: []string{"github.com/andybalholm/brotli", "github.com/klauspost/compress"}},
 	"cmd/weir/internal/warning":   {layer: 6, third: []string{"github.com/cenkalti/backoff/v5"}},
 	"cmd/weir/internal/watch":     {layer: 6, third: []string{"github.com/fsnotify/fsnotify"}},
-	"cmd/weir/internal/top":       {layer: 6, third: []string{"charm.land/bubbletea/v2", "github.com/charmbracelet/x/ansi"}},
+	"cmd/weir/internal/top":       {layer: 7, third: []string{"charm.land/bubbletea/v2", "github.com/charmbracelet/x/ansi"}},
 	"cmd/weir/internal/*":         {layer: 6},
 	"cmd/weir/internal/run":       {layer: 7, third: []string{"google.golang.org/grpc"}},
 	"cmd/weir/internal/lab":       {layer: 7, third: []string{"github.com/spf13/cobra"}}, // the commands that try limits out

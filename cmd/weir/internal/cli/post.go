@@ -1,18 +1,13 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"strings"
 
-	"github.com/floodweir/weir/cmd/weir/internal/access"
+	"github.com/floodweir/weir/cmd/weir/internal/apiclient"
 )
 
 // A request is a request to a running program.
@@ -28,55 +23,10 @@ type request struct {
 	notWeir     string // the expected server
 }
 
-// send sends the request and returns the body of a response with status 200. Any other
-// status is an error with the text of its problem document.
+// send sends the request and returns the body of the response.
 func (q request) send(ctx context.Context) ([]byte, error) {
-	to, method, body := q.to.JoinPath(q.path...), http.MethodGet, []byte(nil)
-	to.RawQuery = q.query.Encode()
-	if q.body != nil {
-		var err error
-		if body, err = json.Marshal(q.body); err != nil {
-			return nil, err
-		}
-		method = http.MethodPost
-	}
-	r, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	r.Header.Set("User-Agent", access.UserAgent)
-	if q.token != "" {
-		r.Header.Set("Authorization", "Bearer "+q.token)
-	}
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return nil, fmt.Errorf("%s: cannot connect to %s: %w: is `weir serve` running there? %s", q.command, q.to.Redacted(), cause(err), q.unreachable)
-	}
-	defer res.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(res.Body, q.maxBytes))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %s: %w", q.command, q.to.Redacted(), err)
-	}
-	if res.StatusCode != http.StatusOK {
-		var p struct{ Title, Detail string }
-		if json.Unmarshal(data, &p) != nil || p.Title == "" {
-			return nil, fmt.Errorf("%s: %s: got status %s, want the response of the %s", q.command, q.to.Redacted(), res.Status, q.notWeir)
-		}
-		return nil, fmt.Errorf("%s: %s: %s: %s", q.command, q.to.Redacted(), p.Title, strings.TrimPrefix(p.Detail, q.command+": "))
-	}
-	return data, nil
-}
-
-// cause returns err without the method and URL that url.Error repeats.
-func cause(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		return u.Err
-	}
-	return err
+	c := apiclient.Client{URL: q.to, Token: q.token, Server: q.notWeir, Command: q.command, Hint: q.unreachable}
+	return c.Read(ctx, q.path, q.query, q.body, q.maxBytes)
 }
 
 // readToken returns the token of an interface: from the file of --token-file, else of the

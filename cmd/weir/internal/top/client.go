@@ -5,15 +5,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
-	"github.com/floodweir/weir/cmd/weir/internal/access"
+	"github.com/floodweir/weir/cmd/weir/internal/apiclient"
 )
 
 const (
@@ -32,54 +30,22 @@ type Client struct {
 	Token string // "": none
 }
 
+func (c Client) api() apiclient.Client {
+	return apiclient.Client{URL: c.URL, Token: c.Token, Server: "admin interface of Weir"}
+}
+
 // get requests a path and decodes its JSON into v, or returns it as text if v is nil.
 func (c Client) get(ctx context.Context, v any, path ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	res, err := c.do(ctx, c.URL.JoinPath(path...))
-	if err != nil {
-		return nil, err
+	data, err := c.api().Read(ctx, path, nil, nil, maxResponse)
+	if err != nil || v == nil {
+		return data, err
 	}
-	defer res.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(res.Body, maxResponse))
-	if err == nil && v != nil {
-		err = json.Unmarshal(data, v)
-	}
-	if err != nil {
+	if err := json.Unmarshal(data, v); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.URL.Redacted(), err)
 	}
 	return data, nil
-}
-
-// do sends a GET request. A status other than 200 is an error with the text of its problem
-// document.
-func (c Client) do(ctx context.Context, to *url.URL) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, to.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("User-Agent", access.UserAgent)
-	if c.Token != "" {
-		r.Header.Set("Authorization", "Bearer "+c.Token)
-	}
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		var u *url.Error
-		if errors.As(err, &u) {
-			err = u.Err
-		}
-		return nil, fmt.Errorf("cannot connect to %s: %w: is `weir serve` running there?", c.URL.Redacted(), err)
-	}
-	if res.StatusCode == http.StatusOK {
-		return res, nil
-	}
-	defer res.Body.Close()
-	data, _ := io.ReadAll(io.LimitReader(res.Body, maxLine))
-	var p struct{ Title, Detail string }
-	if json.Unmarshal(data, &p) != nil || p.Title == "" {
-		return nil, fmt.Errorf("%s: got status %s, want the admin interface of Weir", c.URL.Redacted(), res.Status)
-	}
-	return nil, fmt.Errorf("%s: %s: %s", c.URL.Redacted(), plain(p.Title), plain(p.Detail))
 }
 
 // overview requests /v1/overview.
@@ -101,7 +67,7 @@ func (c Client) keys(ctx context.Context, policy string) (*keyList, error) {
 func (c Client) follow(ctx context.Context, use func(event string, data []byte)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	res, err := c.do(ctx, c.URL.JoinPath("v1", "events"))
+	res, err := c.api().Do(ctx, []string{"v1", "events"}, nil, nil)
 	if err != nil {
 		return err
 	}
