@@ -95,7 +95,6 @@ func TestConsoleTasks(t *testing.T) {
 	s := start(t)
 	runOne(t, []test{
 		{"Tasks", s.testTasks},
-		{"TasksByKeyboard", s.testTasksByKeyboard},
 		{"Program", s.testProgram},
 		{"Functions", s.testFunctions},
 	})

@@ -50,6 +50,8 @@ func (s *suite) testStates(t *testing.T) {
 		_, p := s.open(t, "overview", consoletest.Options{StaleNode: true}, wide)
 		p.WaitText(".banner", "3 of 4 nodes report")
 		p.WaitText("tr.flag", "stale, 12 s")
+		p.WaitText("tr.flag", "gw-2")
+		p.WaitText("tr.flag", "local")
 		// What has a problem comes first.
 		p.WaitText("section:has(td) tbody tr:first-child", "gw-2")
 	})

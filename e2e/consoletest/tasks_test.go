@@ -14,9 +14,9 @@ type step struct {
 	en, zh string // the words; a key or a text that is typed is that of en
 }
 
-// testTasksByKeyboard does the five tasks from the start page in both languages, with the keyboard
-// alone. It finds everything by the words that the page shows.
-func (s *suite) testTasksByKeyboard(t *testing.T) {
+// testTasks does five tasks from the start page in both languages, with the keyboard alone. It finds
+// everything by the words that the page shows.
+func (s *suite) testTasks(t *testing.T) {
 	find := []step{
 		{"press", "Key", "Key 查询"},
 		{"tab", "Key, as in the policy", "Key：按策略定义"},
