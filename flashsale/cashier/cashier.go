@@ -132,7 +132,11 @@ func (k *Cashier) Checkout(ctx context.Context, user, receipt, returnURL string)
 		return r, "", fmt.Errorf("cashier: %w: the time to pay is over", sale.ErrConflict)
 	case r.Sale.Currency == "":
 		return r, "", fmt.Errorf("cashier: %w: the sale cannot be read", sale.ErrUnavailable)
-	case r.Sale.Price == 0:
+	}
+	if err := r.Sale.CheckAddress(r.Contact.Address); err != nil {
+		return r, "", fmt.Errorf("cashier: %w", err)
+	}
+	if r.Sale.Price == 0 {
 		if _, err := k.c.Shop.Pay(ctx, receipt, "free-"+in.ID, 0); err != nil {
 			return r, "", err
 		}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -16,10 +17,15 @@ func (l *orders) SetContact(ctx context.Context, user, reservation string, c sal
 	if err := c.Validate(); err != nil {
 		return sale.Order{}, fail("contact", err)
 	}
+	update := "UPDATE orders SET name = $3, phone = $4 WHERE reservation = $1 AND usr = $2 AND state IN ('pending_pay', 'paid')"
+	args := []any{database.Storable(reservation), database.Storable(user), c.Name, c.Phone}
+	if c.Address != (sale.Address{}) {
+		update = "UPDATE orders SET name = $3, phone = $4, address = $5 WHERE reservation = $1 AND usr = $2 AND (state = 'pending_pay' OR state = 'paid' AND address = $5)"
+		args = append(args, addressText(c.Address))
+	}
 	var o sale.Order
 	err := fail("contact", l.db.Do(ctx, database.Write, func(x *database.Tx) error {
-		n, err := x.Exec("UPDATE orders SET name = $3, phone = $4 WHERE reservation = $1 AND usr = $2 AND state IN ('pending_pay', 'paid')",
-			database.Storable(reservation), database.Storable(user), c.Name, c.Phone)
+		n, err := x.Exec(update, args...)
 		if err != nil {
 			return err
 		}
@@ -29,6 +35,8 @@ func (l *orders) SetContact(ctx context.Context, user, reservation string, c sal
 		switch {
 		case o.User != user:
 			return fmt.Errorf("reservation %s: %w", quote(reservation), sale.ErrNotFound)
+		case n == 0 && o.State == sale.Paid:
+			return fmt.Errorf("%w: order %s is paid, and its address cannot change", sale.ErrConflict, o.ID)
 		case n == 0:
 			return fmt.Errorf("%w: order %s is %s, want pending_pay or paid", sale.ErrConflict, o.ID, o.State)
 		}
@@ -38,6 +46,33 @@ func (l *orders) SetContact(ctx context.Context, user, reservation string, c sal
 		return sale.Order{}, err
 	}
 	return o, nil
+}
+
+// storedAddress is the form of an address in the ledger, which never searches its fields.
+type storedAddress struct {
+	Country string `json:"country"`
+	City    string `json:"city"`
+	Street  string `json:"street"`
+	Street2 string `json:"street2,omitempty"`
+	Postal  string `json:"postal,omitempty"`
+}
+
+// addressText returns an address as JSON. Equal addresses have equal texts.
+func addressText(a sale.Address) string {
+	text, _ := json.Marshal(storedAddress(a)) // of strings alone: never an error
+	return string(text)
+}
+
+// addressOf returns the address of an order; zero if the text is empty.
+func addressOf(text string) (sale.Address, error) {
+	if text == "" {
+		return sale.Address{}, nil
+	}
+	var a storedAddress
+	if err := json.Unmarshal([]byte(text), &a); err != nil {
+		return sale.Address{}, fmt.Errorf("address: %w", err) // without the text
+	}
+	return sale.Address(a), nil
 }
 
 // RecentOrders implements sale.Ledger.

@@ -25,13 +25,17 @@ type orders struct {
 
 // orderColumns lists the columns of the table orders that scanOrder reads.
 const orderColumns = `orders.reservation, orders.sale, orders.epoch, orders.usr, orders.slot, orders.ticket, orders.key, orders.at, orders.pay_by, orders.state, orders.price, orders.placed, orders.changed,
-	coalesce(orders.payment, ''), (SELECT count(*) FROM payments p WHERE p.reservation = orders.reservation AND p.state = 'refund_due'), orders.name, orders.phone,
+	coalesce(orders.payment, ''), (SELECT count(*) FROM payments p WHERE p.reservation = orders.reservation AND p.state = 'refund_due'), orders.name, orders.phone, orders.address,
 	(SELECT count(*) FROM refunds f WHERE f.reservation = orders.reservation AND f.state = 'done')`
 
 func scanOrder(scan func(...any) error) (sale.Order, error) {
 	var o sale.Order
 	var at, payBy, placed, changed int64
-	err := scan(&o.ID, &o.Sale, &o.Epoch, &o.User, &o.Slot, &o.Ticket, &o.Key, &at, &payBy, &o.State, &o.Price, &placed, &changed, &o.Payment, &o.Refunds, &o.Contact.Name, &o.Contact.Phone, &o.Refunded)
+	var address string
+	err := scan(&o.ID, &o.Sale, &o.Epoch, &o.User, &o.Slot, &o.Ticket, &o.Key, &at, &payBy, &o.State, &o.Price, &placed, &changed, &o.Payment, &o.Refunds, &o.Contact.Name, &o.Contact.Phone, &address, &o.Refunded)
+	if err == nil {
+		o.Contact.Address, err = addressOf(address)
+	}
 	o.At, o.PayBy, o.CreatedAt, o.ChangedAt = database.TimeOf(at), database.TimeOf(payBy), database.TimeOf(placed), database.TimeOf(changed)
 	return o, err
 }

@@ -57,6 +57,7 @@ type saleJSON struct {
 	TokenFor  int64  `json:"token_for_ms"`
 	Work      int    `json:"work"`
 	Members   int    `json:"members_only"`
+	Address   string `json:"address"`
 	Sold      int64  `json:"sold"`
 	Paid      int64  `json:"paid"`
 	State     string `json:"state"`
@@ -68,7 +69,7 @@ type saleJSON struct {
 func saleOf(s *sale.Sale) saleJSON {
 	return saleJSON{
 		s.ID, s.SKU, s.Title, s.Price, s.Currency, s.Stock, s.PerUser, moment(s.StartsAt), moment(s.EndsAt), s.Headroom,
-		string(s.Queue), millis(s.Lobby), millis(s.PayWithin), millis(s.TokenFor), s.Work, membersOnly(s), s.Sold, s.Paid, string(s.State), s.StateReason, s.Epoch, s.Version,
+		string(s.Queue), millis(s.Lobby), millis(s.PayWithin), millis(s.TokenFor), s.Work, membersOnly(s), string(s.Address), s.Sold, s.Paid, string(s.State), s.StateReason, s.Epoch, s.Version,
 	}
 }
 
@@ -96,8 +97,13 @@ type orderJSON struct {
 }
 
 type contactJSON struct {
-	Name  string `json:"name"`
-	Phone string `json:"phone"`
+	Name    string `json:"name"`
+	Phone   string `json:"phone"`
+	Country string `json:"country,omitempty"`
+	City    string `json:"city,omitempty"`
+	Street  string `json:"street,omitempty"`
+	Street2 string `json:"street2,omitempty"`
+	Postal  string `json:"postal,omitempty"`
 }
 
 func orderOf(o *sale.Order) orderJSON {
@@ -105,14 +111,15 @@ func orderOf(o *sale.Order) orderJSON {
 		o.ID, o.User, o.Slot, string(o.State), o.Price, moment(o.At), moment(o.PayBy), moment(o.ChangedAt), o.Payment, o.Refunds, o.Refunded, nil,
 	}
 	if o.Contact != (sale.Contact{}) {
-		j.Contact = &contactJSON{o.Contact.Name, o.Contact.Phone}
+		a := o.Contact.Address
+		j.Contact = &contactJSON{o.Contact.Name, o.Contact.Phone, a.Country, a.City, a.Street, a.Street2, a.Postal}
 	}
 	return j
 }
 
 // readDraft decodes a draft and, with edit, the version that it replaces.
 func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.RequestError) {
-	var starts, ends, queue string
+	var starts, ends, queue, address string
 	var perUser, headroom, lobby, payWithin, tokenFor, work, only int64
 	members := []wire.Member{
 		{Name: "sku", Text: &d.SKU}, {Name: "title", Text: &d.Title}, {Name: "price", Num: &d.Price},
@@ -120,7 +127,7 @@ func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.Req
 		{Name: "starts_at", Text: &starts}, {Name: "ends_at", Text: &ends}, {Name: "headroom", Num: &headroom},
 		{Name: "queue", Text: &queue}, {Name: "lobby_ms", Num: &lobby}, {Name: "pay_within_ms", Num: &payWithin},
 		{Name: "token_for_ms", Num: &tokenFor}, {Name: "work", Num: &work},
-		{Name: "members_only", Num: &only},
+		{Name: "members_only", Num: &only}, {Name: "address", Text: &address},
 	}
 	if edit {
 		members = append(members, wire.Member{Name: "version", Num: &version})
@@ -134,7 +141,7 @@ func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.Req
 	if only < 0 || only > 1 {
 		return d, 0, &wire.RequestError{Field: "members_only", Detail: fmt.Sprintf("members_only: got %d, want 0 or 1", only)}
 	}
-	d.Queue, d.MembersOnly = sale.Queue(queue), only == 1
+	d.Queue, d.Address, d.MembersOnly = sale.Queue(queue), sale.AddressRule(address), only == 1
 	if d.StartsAt, f = instant("starts_at", starts); f != nil {
 		return d, 0, f
 	}

@@ -10,17 +10,19 @@ import (
 // Contact is the recipient of an order. The buyer and the merchant of the sale can read it; logs
 // and formatted values do not contain it.
 type Contact struct {
-	Name  string `json:"-"`
-	Phone string `json:"-"`
+	Name    string  `json:"-"`
+	Phone   string  `json:"-"`
+	Address Address `json:"-"` // zero if the buyer has set none
 }
 
 // Trimmed returns c without white space around its fields.
 func (c Contact) Trimmed() Contact {
-	return Contact{strings.TrimSpace(c.Name), strings.TrimSpace(c.Phone)}
+	return Contact{strings.TrimSpace(c.Name), strings.TrimSpace(c.Phone), c.Address.trimmed()}
 }
 
 // Validate returns an error with a FieldError for every field that is not accepted. A name has
-// 1 to 60 visible characters. A phone has 5 to 20 digits, and spaces, + - ( ).
+// 1 to 60 visible characters. A phone has 5 to 20 digits, and spaces, + - ( ). There can be an
+// address: see Address.
 func (c Contact) Validate() error {
 	var f fieldErrors
 	f.check(c.Name != "", "name", `""`, "1 to 60 characters")
@@ -29,6 +31,9 @@ func (c Contact) Validate() error {
 		f.check(want == "", "name", quote(c.Name), want)
 	}
 	f.check(isPhone(c.Phone), "phone", quote(c.Phone), "5 to 20 digits, and spaces, + - ( ) between them: 40 characters at most")
+	if c.Address != (Address{}) {
+		c.Address.check(&f)
+	}
 	return f.err()
 }
 

@@ -19,7 +19,8 @@ import (
 //  4. An order changes state by compare and set: PENDING_PAY to PAID, EXPIRED or CANCELLED. No
 //     state follows these, except that RefundBy changes PAID to CANCELLED.
 //  5. A payment is applied once by its ID. A payment that was not accepted is REFUND_DUE.
-//  6. The contact of an order is the last one that its buyer set while it was pending or paid.
+//  6. The contact of an order is the last one that its buyer set while it was pending or paid,
+//     and its address the last one that it set while it was pending.
 //  7. A reservation becomes an order only while its sale is at the epoch of its stream.
 //  8. Money that a provider reports pays an order once or is refunded once. No order expires
 //     while its payment is open at a provider, for up to CloseGrace.
@@ -126,7 +127,8 @@ type OrderLedger interface {
 	// SetContact sets the contact of a pending or paid order of the user. In any other state it
 	// returns ErrConflict. If the ledger does not have the reservation yet, or if it is another
 	// user's, it returns ErrNotFound. It trims the contact, and returns ErrInvalid if it is
-	// not valid.
+	// not valid. A contact without an address keeps the one of the order. A paid order keeps its
+	// address: another one is ErrConflict.
 	SetContact(ctx context.Context, user, reservation string, c Contact, now time.Time) (Order, error)
 
 	// Expire expires up to max pending orders whose PayBy is before now, and returns them.

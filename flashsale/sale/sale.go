@@ -36,6 +36,8 @@ type Draft struct {
 
 	// MembersOnly excludes guests: only buyers with an identity get tickets.
 	MembersOnly bool
+
+	Address AddressRule // whether orders have a delivery address; NoAddress if empty
 }
 
 // Queue is the order in which tickets are admitted.

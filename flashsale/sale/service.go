@@ -51,8 +51,9 @@ type BuyerService interface {
 	// Cancel cancels a pending order.
 	Cancel(ctx context.Context, user, receipt string) (Receipt, error)
 
-	// SetContact sets the contact of a pending or paid order. If the order is not written yet,
-	// it returns ErrUnavailable.
+	// SetContact sets the contact of a pending or paid order: see OrderLedger. An address that
+	// the sale does not ask for is ErrInvalid. If the order is not written yet, it returns
+	// ErrUnavailable.
 	SetContact(ctx context.Context, user, receipt string, c Contact) (Receipt, error)
 
 	// Pay applies a payment that a payment provider reports, for a receipt of any user.

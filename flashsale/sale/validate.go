@@ -26,6 +26,7 @@ func (d Draft) WithDefaults() Draft {
 	d.PerUser = cmp.Or(d.PerUser, 1)
 	d.Headroom = cmp.Or(d.Headroom, 3)
 	d.Queue = cmp.Or(d.Queue, Fifo)
+	d.Address = cmp.Or(d.Address, NoAddress)
 	d.PayWithin = cmp.Or(d.PayWithin, 15*time.Minute).Truncate(time.Millisecond)
 	d.TokenFor = cmp.Or(d.TokenFor, 30*time.Second).Truncate(time.Millisecond)
 	d.Lobby = d.Lobby.Truncate(time.Millisecond)
@@ -68,6 +69,11 @@ func (d Draft) Validate() error {
 	between(&f, "pay_within", d.PayWithin, time.Second, 24*time.Hour)
 	between(&f, "token_for", d.TokenFor, time.Second, 10*time.Minute)
 	between(&f, "work", d.Work, 0, MaxWork)
+	switch d.Address {
+	case NoAddress, AddressOptional, AddressRequired:
+	default:
+		f.check(false, "address", quote(string(d.Address)), "none, optional or required")
+	}
 	f.millis("lobby", d.Lobby)
 	f.millis("pay_within", d.PayWithin)
 	f.millis("token_for", d.TokenFor)

@@ -20,7 +20,7 @@ func TestDraftDefaults(t *testing.T) {
 	d = d.WithDefaults()
 	want := draft()
 	want.StartsAt = want.StartsAt.Add(time.Millisecond)
-	want.Currency, want.PerUser, want.Headroom, want.Queue = "CNY", 1, 3, sale.Fifo
+	want.Currency, want.PerUser, want.Headroom, want.Queue, want.Address = "CNY", 1, 3, sale.Fifo, sale.NoAddress
 	want.PayWithin, want.TokenFor = 15*time.Minute, 30*time.Second
 	if d != want {
 		t.Errorf("WithDefaults() = %+v, want %+v", d, want)
@@ -40,7 +40,7 @@ func TestDraftValidate(t *testing.T) {
 			d.SKU, d.Title, d.Price, d.Stock = strings.Repeat("x", 64), strings.Repeat("茶", 120), sale.MaxPrice, sale.MaxStock
 			d.PerUser, d.Headroom, d.Queue, d.Lobby = 10, 10, sale.Shuffled, time.Hour
 			d.EndsAt, d.PayWithin, d.TokenFor = d.StartsAt.Add(sale.MaxLength), 24*time.Hour, 10*time.Minute
-			d.Work = 24
+			d.Work, d.Address = 24, sale.AddressRequired
 		}, ""},
 		{"the smallest of all", func(d *sale.Draft) {
 			d.SKU, d.Title, d.Price, d.Stock, d.EndsAt = "x", "x", 0, 1, d.StartsAt.Add(time.Millisecond)
@@ -84,6 +84,7 @@ func TestDraftValidate(t *testing.T) {
 		{"end at start", func(d *sale.Draft) { d.EndsAt = d.StartsAt }, "ends_at: got "},
 		{"too long", func(d *sale.Draft) { d.EndsAt = d.StartsAt.Add(sale.MaxLength + time.Millisecond) }, "ends_at: got "},
 		{"headroom", func(d *sale.Draft) { d.Headroom = 11 }, "headroom: got 11"},
+		{"address", func(d *sale.Draft) { d.Address = "yes" }, "address: got "},
 		{"queue", func(d *sale.Draft) { d.Queue = "lifo" }, "queue: got "},
 		{"lobby of a fifo", func(d *sale.Draft) { d.Lobby = time.Second }, "lobby: got 1s"},
 		{"long lobby", func(d *sale.Draft) { d.Queue, d.Lobby = sale.Shuffled, time.Hour+time.Millisecond }, "lobby: got "},

@@ -282,6 +282,15 @@ func (b *buyers) SetContact(ctx context.Context, user, receipt string, c sale.Co
 	if err != nil {
 		return sale.Receipt{}, err
 	}
+	if c.Address != (sale.Address{}) {
+		p, err := b.catalog.find(ctx, r.Sale)
+		if err == nil {
+			err = p.sale.CheckAddress(c.Address)
+		}
+		if err != nil {
+			return sale.Receipt{}, fmt.Errorf("shop: contact: %w", err)
+		}
+	}
 	call, cancel := b.call(ctx)
 	defer cancel()
 	o, err := b.ledger.SetContact(call, user, r.ID, c, b.now())

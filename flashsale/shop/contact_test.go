@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/cashier"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
@@ -76,8 +77,66 @@ func TestContact(t *testing.T) {
 			t.Fatalf("%v:\n%s", err, out.String())
 		}
 		n := len(rows[0])
-		if h, a := rows[0][n-2:], rows[1][n-2:]; h[0] != "name" || h[1] != "phone" || a[0] != "王小明" || a[1] != "'+86 138-0013-8000" {
+		if h, a := rows[0][n-7:n-5], rows[1][n-7:n-5]; h[0] != "name" || h[1] != "phone" || a[0] != "王小明" || a[1] != "'+86 138-0013-8000" {
 			t.Errorf("report: %q %q", h, a)
+		}
+	})
+}
+
+// TestAddress checks that a sale decides whether an order has an address, and that an order
+// which needs one is paid with it alone. The report and the merchant's list show it.
+func TestAddress(t *testing.T) {
+	inShop(t, func(w *world) {
+		sales := map[sale.AddressRule]sale.Sale{}
+		for _, rule := range []sale.AddressRule{sale.NoAddress, sale.AddressOptional, sale.AddressRequired} {
+			d := draft(2)
+			d.Address, d.Price = rule, 0
+			sales[rule] = w.exposed(d)
+		}
+		w.opens(sales[sale.NoAddress])
+		k, err := cashier.New(cashier.Config{Ledger: w.ledger, Shop: w.Shop, Keys: w.keys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		where := sale.Address{Country: "CN", City: "杭州", Street: "=1+1"}
+		who := sale.Contact{Name: "王小明", Phone: "12345"}
+		for rule, s := range sales {
+			r := w.buys(w, "alice", s.ID).Receipt.Receipt
+			w.order(w, "alice", r)
+			got, err := w.SetContact(w.ctx, "alice", r, who)
+			if err != nil || got.Contact != who || got.Sale.Address != rule {
+				t.Fatalf("%s: SetContact = %+v, %v", rule, got, err)
+			}
+			if rule == sale.AddressRequired {
+				_, _, err := k.Checkout(w.ctx, "alice", r, "https://shop.example")
+				if f := sale.FieldErrors(err); !errors.Is(err, sale.ErrInvalid) || len(f) != 3 || f[0].Field != "country" {
+					t.Errorf("a payment without an address: %v, want the fields country, city and street", err)
+				}
+				if got := w.order(w, "alice", r); got.State != sale.PendingPay {
+					t.Errorf("without an address the order is %s", got.State)
+				}
+			}
+			with := who
+			with.Address = where
+			switch got, err := w.SetContact(w.ctx, "alice", r, with); {
+			case rule == sale.NoAddress && !errors.Is(err, sale.ErrInvalid):
+				t.Errorf("%s: an address: %v, want ErrInvalid", rule, err)
+			case rule != sale.NoAddress && (err != nil || got.Contact != with):
+				t.Errorf("%s: SetContact = %+v, %v", rule, got, err)
+			}
+			if got, _, err := k.Checkout(w.ctx, "alice", r, "https://shop.example"); err != nil || got.State != sale.Paid {
+				t.Errorf("%s: Checkout = %s, %v", rule, got.State, err)
+			}
+			var out strings.Builder
+			if err := w.Report(w.ctx, "m", s.ID, &out); err != nil {
+				t.Fatal(err)
+			}
+			if has := strings.Contains(out.String(), ",王小明,12345,CN,杭州,'=1+1,,\r\n"); has != (rule != sale.NoAddress) {
+				t.Errorf("%s: the report has an address: %v:\n%s", rule, has, out.String())
+			}
+			if all, err := w.RecentOrders(w.ctx, "m", s.ID, ""); err != nil || len(all) != 1 || (all[0].Contact.Address == where) != (rule != sale.NoAddress) {
+				t.Errorf("%s: RecentOrders: %v, %v", rule, all, err)
+			}
 		}
 	})
 }

@@ -129,7 +129,7 @@ func (m *merchants) AuditLog(ctx context.Context, merchant, id string) ([]sale.A
 }
 
 var reportHeader = []string{"reservation", "user", "slot", "state", "price", "currency",
-	"reserved_at", "placed_at", "changed_at", "pay_by", "payment", "refunds_due", "money_returned", "name", "phone"}
+	"reserved_at", "placed_at", "changed_at", "pay_by", "payment", "refunds_due", "money_returned", "name", "phone", "country", "city", "street", "street2", "postal"}
 
 // Report implements sale.MerchantService. It writes CSV by RFC 4180.
 func (m *merchants) Report(ctx context.Context, merchant, id string, w io.Writer) error {
@@ -147,6 +147,7 @@ func (m *merchants) Report(ctx context.Context, merchant, id string, w io.Writer
 		orders++
 		refunds += int64(o.Refunds)
 		returned += o.Returned
+		a := o.Contact.Address
 		if o.State == sale.Paid {
 			paid++
 			sum += o.Price
@@ -154,7 +155,8 @@ func (m *merchants) Report(ctx context.Context, merchant, id string, w io.Writer
 		return out.Write([]string{cell(o.ID), cell(o.User), strconv.Itoa(o.Slot), cell(string(o.State)),
 			strconv.FormatInt(o.Price, 10), cell(row.Currency), timestamp(o.At), timestamp(o.CreatedAt), timestamp(o.ChangedAt),
 			timestamp(o.PayBy), cell(o.Payment), strconv.Itoa(o.Refunds), strconv.FormatInt(o.Returned, 10),
-			cell(o.Contact.Name), cell(o.Contact.Phone)})
+			cell(o.Contact.Name), cell(o.Contact.Phone),
+			cell(a.Country), cell(a.City), cell(a.Street), cell(a.Street2), cell(a.Postal)})
 	})
 	if err != nil {
 		return wrap("report", err)

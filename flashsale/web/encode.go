@@ -17,9 +17,13 @@ func appendReceipt(b []byte, r *sale.Receipt) []byte {
 	b = wire.AppendTime(b, "pay_by", r.PayBy)
 	b = wire.AppendInt(b, "refunds", int64(r.Refunds))
 	b = wire.AppendInt(b, "refunded", int64(r.Refunded))
-	if r.Contact != (sale.Contact{}) {
+	if rule := r.Sale.Address; rule == sale.AddressOptional || rule == sale.AddressRequired {
+		b = wire.AppendString(b, "address", string(rule))
+	}
+	if c := r.Contact; c != (sale.Contact{}) {
 		b = append(wire.AppendName(b, "contact"), '{')
-		b = append(wire.AppendString(wire.AppendString(b, "name", r.Contact.Name), "phone", r.Contact.Phone), '}')
+		b = wire.AppendString(wire.AppendString(b, "name", c.Name), "phone", c.Phone)
+		b = append(wire.AppendAddress(b, c.Address), '}')
 	}
 	return append(b, '}')
 }

@@ -47,9 +47,11 @@ func (c *call) cancel(w http.ResponseWriter) {
 // contact sets the contact of an order.
 func (c *call) contact(w http.ResponseWriter) {
 	var who sale.Contact
-	members := []wire.Member{{Name: "name", Text: &who.Name}, {Name: "phone", Text: &who.Phone}}
+	a := &who.Address
+	members := []wire.Member{{Name: "name", Text: &who.Name}, {Name: "phone", Text: &who.Phone},
+		{Name: "country", Text: &a.Country}, {Name: "city", Text: &a.City}, {Name: "street", Text: &a.Street}, {Name: "street2", Text: &a.Street2}, {Name: "postal", Text: &a.Postal}}
 	f := wire.Decode(wire.OrEmpty(c.body), members)
-	for _, m := range members {
+	for _, m := range members[:2] {
 		if f == nil && !m.Present {
 			f = &wire.RequestError{Field: m.Name, Detail: m.Name + ": got none, want one"}
 		}
@@ -93,6 +95,10 @@ func (c *call) pay(w http.ResponseWriter) {
 	payment = mockPrefix + payment
 	r, err := c.config.Service.Order(c.r.Context(), c.user, c.id)
 	if err != nil {
+		c.fail(w, err)
+		return
+	}
+	if err := r.Sale.CheckAddress(r.Contact.Address); err != nil && (r.State == sale.Reserved || r.State == sale.PendingPay) {
 		c.fail(w, err)
 		return
 	}

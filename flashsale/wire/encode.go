@@ -74,6 +74,16 @@ func AppendView(b []byte, v *sale.View) (to []byte, steady int) {
 	return append(b, '}'), steady
 }
 
+// AppendAddress appends the members of an address that are not empty.
+func AppendAddress(b []byte, a sale.Address) []byte {
+	for _, m := range [...][2]string{{"country", a.Country}, {"city", a.City}, {"street", a.Street}, {"street2", a.Street2}, {"postal", a.Postal}} {
+		if m[1] != "" {
+			b = AppendString(b, m[0], m[1])
+		}
+	}
+	return b
+}
+
 func number(b bool) int64 {
 	if b {
 		return 1

@@ -14,6 +14,11 @@ func Contact(i int) sale.Contact {
 	return sale.Contact{Name: fmt.Sprintf("王小明 %d", i), Phone: fmt.Sprintf("+86 (138) 0013-%04d", i)}
 }
 
+// Address returns one of the suite's addresses.
+func Address(i int) sale.Address {
+	return sale.Address{Country: "CN", City: "浙江省杭州市", Street: fmt.Sprintf("文三路 <%d> \"号\"", i), Street2: "3 幢", Postal: fmt.Sprintf("%06d", i)}
+}
+
 // contactOf checks the contact of an order in every method that returns it.
 func (d *tester) contactOf(r sale.Reservation, want sale.Contact) {
 	d.t.Helper()
@@ -86,6 +91,38 @@ func rule6(t *testing.T, d *tester) {
 	d.must(err)
 	d.place([]sale.Reservation{r}, sale.OrderResult{State: sale.Paid}) // delivered again
 	d.contactOf(r, Contact(4))
+
+	// The address changes until the order is paid. A contact without one keeps it.
+	sent := d.pendingOrder(s, "g")
+	where := func(i int) sale.Contact { c := Contact(i); c.Address = Address(i); return c }
+	for i := range 2 {
+		o, err := d.SetContact(d.ctx, "g", sent.ID, where(i), now)
+		d.must(err)
+		if o.Contact != where(i) {
+			t.Fatalf("SetContact = an order of %q in %q", o.Contact.Name, o.Contact.Address.Street)
+		}
+	}
+	kept := Contact(2)
+	kept.Address = Address(1)
+	_, err = d.SetContact(d.ctx, "g", sent.ID, Contact(2), now)
+	d.must(err)
+	d.contactOf(sent, kept)
+	d.pay(sent, "p-sent", sent.At)
+	_, err = d.SetContact(d.ctx, "g", sent.ID, where(3), now)
+	d.wantError("another address of a paid order", err, sale.ErrConflict)
+	d.contactOf(sent, kept)
+	kept = Contact(4)
+	kept.Address = Address(1)
+	_, err = d.SetContact(d.ctx, "g", sent.ID, kept, now)
+	d.must(err)
+	_, err = d.SetContact(d.ctx, "a", r.ID, where(5), now)
+	d.wantError("a first address of a paid order", err, sale.ErrConflict)
+	wrong := where(6)
+	wrong.Address.Country = "china"
+	_, err = d.SetContact(d.ctx, "g", sent.ID, wrong, now)
+	d.wantError("an invalid address", err, sale.ErrInvalid)
+	d.contactOf(sent, kept)
+
 	over := d.pendingOrder(s, "c")
 	_, err = d.SetContact(d.ctx, "c", over.ID, Contact(5), now)
 	d.must(err)

@@ -12,7 +12,7 @@ import (
 
 func createAndEdit(t *testing.T, d *tester) {
 	want := Draft(10, 2)
-	want.Work, want.MembersOnly = 12, true
+	want.Work, want.MembersOnly, want.Address = 12, true, sale.AddressRequired
 	s, err := d.Create(d.ctx, "shop", "", want, Start())
 	d.must(err)
 	if s.Draft != want.WithDefaults() || s.State != sale.Drafted || s.Epoch != 0 || s.Version < 1 || s.Merchant != "shop" || s.Sold != 0 {
@@ -52,7 +52,7 @@ func createAndEdit(t *testing.T, d *tester) {
 	}
 
 	want.Title, want.Stock, want.Queue, want.Lobby, want.Work = "碧螺春", 20, sale.Shuffled, time.Minute, sale.MaxWork
-	want.MembersOnly = false
+	want.MembersOnly, want.Address = false, sale.AddressOptional
 	edited, err := d.Edit(d.ctx, "shop", s.ID, s.Version, want)
 	d.must(err)
 	if edited.Draft != want.WithDefaults() || edited.Version <= s.Version || edited.ID != s.ID {

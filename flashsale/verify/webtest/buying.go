@@ -99,6 +99,8 @@ func (s *suite) buy(t *testing.T, id string) {
 	}
 	one.do(t, "POST", order+"/pay", `{"payment":"pay-2"}`, nil).want(t, http.StatusConflict, "refund_due")
 	one.do(t, "POST", order+"/cancel", "", nil).want(t, http.StatusConflict, "conflict")
+	one.do(t, "PUT", order+"/contact", `{"name":"B","phone":"12345"}`, nil).want(t, http.StatusOK, "")
+	one.do(t, "PUT", order+"/contact", `{"name":"B","phone":"12345","country":"CN","city":"A","street":"B"}`, nil).want(t, http.StatusConflict, "conflict")
 	same := one.do(t, "POST", orders, object("token", quote(token)), key)
 	same.want(t, http.StatusAccepted, "")
 	if same.body != bought.body {

@@ -51,7 +51,7 @@ func Contract(t *testing.T, target Target) {
 	o.post(t, "/api/sales/"+held+"/pause", "", http.StatusOK)
 	over := o.expose(t, saleConfig{Title: "Over", Stock: 3, StartsIn: time.Hour})
 	o.post(t, "/api/sales/"+over+"/end", "", http.StatusOK)
-	line := o.expose(t, saleConfig{Title: `A "line" & <more> 队`, Stock: 4, StartsIn: startDelay})
+	line := o.expose(t, saleConfig{Title: `A "line" & <more> 队`, Stock: 4, StartsIn: startDelay, Address: "optional"})
 	direct := o.expose(t, saleConfig{Title: "Direct", Stock: 1, StartsIn: startDelay, Queue: "direct"})
 	costly := o.expose(t, saleConfig{Title: "Costly", Stock: 3, StartsIn: startDelay, Work: 10})
 

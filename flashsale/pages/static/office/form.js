@@ -37,6 +37,10 @@ export const FIELDS = {
     make: (name) => h("select", { name }, ["0", "1"].map((v) => h("option", { value: v }, t(`draft.members_only.${v}`)))),
     show: String, read: Number,
   },
+  address: {
+    make: (name) => h("select", { name }, ["none", "optional", "required"].map((v) => h("option", { value: v }, t(`draft.address.${v}`)))),
+    show: String, read: (v) => v,
+  },
 };
 
 // decimal formats an amount in the smallest unit as a decimal number, and cents parses it.
@@ -59,7 +63,7 @@ export function fresh(now) {
   return {
     sku: "", title: "", price: 0, currency: "CNY", stock: 100, per_user: 1,
     starts_at: new Date(starts).toISOString(), ends_at: new Date(starts + 60 * MINUTE).toISOString(),
-    headroom: 3, queue: "fifo", lobby_ms: 0, pay_within_ms: 15 * MINUTE, token_for_ms: 30_000, work: 0, members_only: 0,
+    headroom: 3, queue: "fifo", lobby_ms: 0, pay_within_ms: 15 * MINUTE, token_for_ms: 30_000, work: 0, members_only: 0, address: "none",
   };
 }
 

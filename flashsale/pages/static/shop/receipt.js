@@ -1,3 +1,4 @@
+import { address } from "./address.js";
 import { call, local, random, session } from "./api.js";
 import { Contact } from "./contact.js";
 import { Slot, h, put } from "./dom.js";
@@ -63,7 +64,7 @@ export class Receipt {
 
   draw() {
     const r = this.#r;
-    const key = [r.state, r.refunds, r.refunded, this.#doing, isAway(r), this.#leave, this.#late, this.#who?.name, this.#who?.phone].join();
+    const key = [r.state, r.refunds, r.refunded, this.#doing, isAway(r), this.#leave, this.#late, this.#who?.name, this.#who?.phone, address(this.#who)].join();
     this.#slot.show(key, (live) => this.#build(r, live));
   }
 
@@ -79,9 +80,9 @@ export class Receipt {
     const text = h("p", {}, t(away ? "receipt.away.text" : `receipt.${r.state}.text`, { time: moment(r.pay_by) }));
     const refund = r.refunds > 0 && h("p", { class: "banner warn", "data-refund": "" },
       r.refunded === r.refunds ? t("receipt.refunded", { n: r.refunds }) : t("receipt.refund", { n: r.refunds }));
-    const who = this.#who && h("p", { class: "hint", "data-who": "" }, t("receipt.for", this.#who));
+    const who = this.#who && h("p", { class: "hint", "data-who": "" }, t("receipt.for", this.#who), address(this.#who) && [h("br"), t("receipt.ship", { address: address(this.#who) })]);
     if (r.state !== "pending_pay") return [title, text, facts, r.state === "paid" && who, refund, note];
-    this.#contact ??= new Contact(r.receipt, this.#who);
+    this.#contact ??= new Contact(r.receipt, this.#who, r.address);
     live(() => {
       put(left, clockwise(Date.parse(this.#r.pay_by) - now()));
       left.classList.toggle("soon", Date.parse(this.#r.pay_by) - now() < 60_000);
@@ -140,7 +141,7 @@ export class Receipt {
     const payment = session.get(key) ?? random();
     session.set(key, payment);
     const answer = await this.#act("pay", async () => {
-      if (who.name !== this.#who?.name || who.phone !== this.#who?.phone) {
+      if (Object.entries(who).some(([name, value]) => value !== (this.#who?.[name] ?? ""))) {
         const said = await call("PUT", `${order}/contact`, who);
         if (!said.ok) return said;
         this.#who = said.body.contact;

@@ -155,6 +155,12 @@ func (m *model) setContact(user, reservation string, c sale.Contact) error {
 	case !holds(o.state):
 		return sale.ErrConflict
 	}
+	switch {
+	case c.Address == (sale.Address{}):
+		c.Address = o.contact.Address
+	case o.state == sale.Paid && c.Address != o.contact.Address:
+		return sale.ErrConflict
+	}
 	o.contact = c
 	return nil
 }

@@ -193,6 +193,8 @@ func (g *comparison) setContact() {
 		user = "other"
 	case 1:
 		c.Phone = "none"
+	case 2, 3:
+		c.Address = ledgertest.Address(g.r.IntN(2))
 	}
 	g.last = fmt.Sprintf("SetContact %s of %s: %q, %q", o.ID, user, c.Name, c.Phone)
 	got, err := g.SetContact(g.ctx, user, o.ID, c, g.now)
