@@ -213,6 +213,31 @@ func TestCopyRefused(t *testing.T) {
 	}
 }
 
+// TestCopyOfAVariant copies the product of a variant, which is a sale of its own. The price of the
+// variant is the original one.
+func TestCopyOfAVariant(t *testing.T) {
+	w := open(t, here)
+	w.body = strings.Replace(w.body, `"price":12900}`, `"price":12900},{"sku":"tea-2","name":{"en":"Two"},"price":19900}`, 1)
+	now := time.Now()
+	for sku, price := range map[string]int64{"tea": 12900, "tea-2": 19900, "tea-3": 0} {
+		s, err := w.l.Create(t.Context(), "shop", "", sale.Draft{SKU: sku, Title: "Tea", Price: 9900, Stock: 1, StartsAt: now, EndsAt: now.Add(time.Hour)}, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.copier.Copy(t.Context(), &s); err != nil {
+			t.Fatal(err)
+		}
+		got, err := w.l.Products().Product(t.Context(), s.ID)
+		if price == 0 {
+			if !errors.Is(err, sale.ErrNotFound) {
+				t.Errorf("%s shows %+v, %v", sku, got, err)
+			}
+		} else if err != nil || got.ListPrice != price || got.Title.EN != "Tea" || len(got.Variants) != 2 {
+			t.Errorf("%s shows %+v, %v, want the list price %d", sku, got, err, price)
+		}
+	}
+}
+
 // TestETag asks twice: the second response is not sent again.
 func TestETag(t *testing.T) {
 	w := open(t, here)

@@ -66,10 +66,7 @@ func (c *Copier) Copy(ctx context.Context, s *sale.Sale) error {
 	if err != nil {
 		return fmt.Errorf("catalogue: %w: %w", sale.ErrUnavailable, err)
 	}
-	for _, p := range products {
-		if p.ID != s.SKU {
-			continue
-		}
+	if p, ok := find(products, s.SKU); ok {
 		shown := Shown{Title: p.Title, Description: p.Description, ListPrice: p.ListPrice, Variants: p.Variants}
 		if p.Currency != "" && p.Currency != s.Currency {
 			return fmt.Errorf("catalogue: %w: product %.80q has currency %.10q, and the sale %s", sale.ErrConflict, p.ID, p.Currency, s.Currency)
@@ -91,6 +88,25 @@ func (c *Copier) Copy(ctx context.Context, s *sale.Sale) error {
 		return c.Store.SetProduct(ctx, s.ID, shown, c.Clock())
 	}
 	return nil
+}
+
+// find returns the product with this ID, or the product with a variant of this SKU, whose price is
+// then the original one.
+func find(products []Product, sku string) (Product, bool) {
+	for _, p := range products {
+		if p.ID == sku {
+			return p, true
+		}
+	}
+	for _, p := range products {
+		for _, v := range p.Variants {
+			if v.SKU == sku {
+				p.ListPrice = v.Price
+				return p, true
+			}
+		}
+	}
+	return Product{}, false
 }
 
 // read reads a picture of a catalogue.

@@ -35,14 +35,15 @@ type Image struct {
 
 // Variant is a form in which a product is sold.
 type Variant struct {
-	SKU   string `json:"sku"`
+	SKU   string `json:"sku"` // of the sale of this variant, if there is one
 	Name  Text   `json:"name"`
 	Price int64  `json:"price"`
 }
 
 // Catalogue returns products of a shop. It is called concurrently, with a deadline in the context.
 type Catalogue interface {
-	// Products returns the products with these IDs, in any order. Unknown ones are missing.
+	// Products returns the products with these IDs or a variant with such a SKU, in any order.
+	// Unknown ones are missing.
 	Products(ctx context.Context, ids []string) ([]Product, error)
 }
 

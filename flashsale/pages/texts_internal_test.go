@@ -146,7 +146,7 @@ func TestContrast(t *testing.T) {
 		{"ink", "ground", 4.5}, {"ink", "paper", 4.5}, {"soft", "ground", 4.5}, {"soft", "paper", 4.5},
 		{"accent", "ground", 4.5}, {"accent", "paper", 4.5}, {"accent", "tint", 4.5}, {"accent-strong", "paper", 4.5}, {"accent-strong", "ground", 4.5},
 		{"on-accent", "accent", 4.5}, {"on-accent", "accent-strong", 4.5}, {"warn-ink", "warn-ground", 4.5}, {"good-ink", "good-ground", 4.5},
-		{"edge", "paper", 3}, {"accent", "good-ground", 3}, {"accent", "warn-ground", 3},
+		{"edge", "paper", 3}, {"ink", "tint", 4.5}, {"accent", "good-ground", 3}, {"accent", "warn-ground", 3},
 	}
 	for name, colours := range schemes {
 		if len(colours) < 14 {

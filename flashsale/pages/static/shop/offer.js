@@ -14,22 +14,25 @@ export class Offer {
   #facts = h("dl", { class: "facts" });
   #version = "";
   #product = null;
+  #variants = h("nav", { class: "variants", id: "variants", "aria-label": t("offer.variants"), hidden: true });
   #about = h("p", { class: "about", id: "about", hidden: true });
 
   constructor() {
     this.el = h("section", { class: "offer", "aria-labelledby": "title" },
       h("div", { class: "what" }, h("div", { class: "tile", "aria-hidden": "true" }, h("span", {})),
-        h("div", { class: "name" }, this.#pill, this.#title, this.#price, this.#sold)),
+        h("div", { class: "name" }, this.#pill, this.#title, this.#price, this.#variants, this.#sold)),
       h("div", { class: "when-and-how" }, this.#about, this.#facts));
   }
 
   get title() { return this.#title.textContent; }
 
-  // show shows the product of the sale.
-  show(product) {
+  // show shows the product of the sale in view.
+  show(product, view) {
     this.#product = product;
     if (!product) return;
     if (product.pictures?.length > 0) this.el.querySelector(".tile").replaceWith(picture(product.pictures[0], "(min-width: 56rem) 40rem, 100vw"));
+    this.#variants.replaceChildren(...(product.variants ?? []).map((v) => variant(v, view)));
+    this.#variants.hidden = this.#variants.childElementCount === 0;
     put(this.#about, one(product.description));
     this.#about.hidden = this.#about.textContent === "";
   }
@@ -60,6 +63,16 @@ export class Offer {
       fact("offer.per_user", number(view.per_user)),
       fact("offer.queue", t(`queue.${view.queue}`)));
   }
+}
+
+// variant returns a variant of the product. It is a link if another sale has it.
+function variant(v, view) {
+  const here = v.sale === view.id;
+  const over = ["sold_out", "ended"].includes(v.phase) && !here;
+  const note = !v.sale ? t("offer.variants.none") : over ? t(`phase.${v.phase}`) : money(v.price, view.currency);
+  const text = [h("span", {}, one(v.name) || v.sku), h("span", { class: "hint" }, note)];
+  if (here) return h("span", { class: "variant", "aria-current": "true" }, text);
+  return v.sale ? h("a", { class: "variant", href: `/sales/${v.sale}` }, text) : h("span", { class: "variant none" }, text);
 }
 
 // phaseOf returns the phase that matches the buyer's stage. The server's response may be a

@@ -232,7 +232,7 @@ function draw() {
     return;
   }
   if (!offer.el.isConnected) {
-    loadProduct(view.id).then((p) => { offer.show(p); draw(); });
+    loadProduct(view.id).then((p) => { offer.show(p, view); draw(); });
     main.replaceChildren(banner, h("div", { class: "sale" }, offer.el, h("div", { class: "stack now" }, mine, action.el)));
   }
   const before = stage;

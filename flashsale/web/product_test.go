@@ -1,0 +1,137 @@
+package web_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/catalogue"
+	"github.com/floodweir/weir/flashsale/layers"
+	"github.com/floodweir/weir/flashsale/pass"
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/webtest"
+	"github.com/floodweir/weir/flashsale/web"
+	"github.com/floodweir/weir/memstore"
+)
+
+// A catalog is a store of products that counts what is read.
+type catalog struct {
+	catalogue.Store // nil
+	shown           map[string]catalogue.Shown
+	reads           atomic.Int64
+	down            atomic.Bool
+}
+
+func (c *catalog) Product(_ context.Context, id string) (catalogue.Shown, error) {
+	c.reads.Add(1)
+	if c.down.Load() {
+		return catalogue.Shown{}, sale.ErrUnavailable
+	}
+	s, ok := c.shown[id]
+	if !ok {
+		return s, sale.ErrNotFound
+	}
+	return s, nil
+}
+
+// A window is a shop with products and a clock of its own.
+type window struct {
+	*web.Shop
+	*catalog
+	desk *desk
+	now  time.Time
+}
+
+func newWindow(t *testing.T, views ...sale.View) *window {
+	t.Helper()
+	store, err := memstore.New(memstore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	l, err := layers.New(layers.Config{Store: store, Policies: wide()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := pass.NewKeys(make([]byte, pass.SecretSize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &window{catalog: &catalog{shown: map[string]catalogue.Shown{}}, now: webtest.Start()}
+	w.desk = &desk{list: views, view: func(id string) (sale.View, error) {
+		for _, v := range w.desk.list {
+			if v.Sale.ID == id {
+				return v, nil
+			}
+		}
+		return sale.View{}, sale.ErrNotFound
+	}}
+	w.Shop, err = web.NewShop(web.ShopConfig{Service: w.desk, Keys: keys, Layers: l, Mock: true, Products: w.catalog, Clock: func() time.Time { return w.now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Close() })
+	return w
+}
+
+func (w *window) get(path, tag string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest("GET", path, nil)
+	r.Header.Set("If-None-Match", tag)
+	rec := httptest.NewRecorder()
+	w.ServeHTTP(rec, r)
+	return rec
+}
+
+// offer is a view of a sale for these tests.
+func offer(id, merchant, sku string, price int64, phase sale.Phase) sale.View {
+	v := webtest.View()
+	v.Sale.ID, v.Sale.Merchant, v.Sale.SKU, v.Sale.Price, v.Phase = id, merchant, sku, price, phase
+	return v
+}
+
+// TestVariants checks that each variant leads to the sale of the same merchant that has units.
+func TestVariants(t *testing.T) {
+	w := newWindow(t, offer("a", "m", "tea-1", 100, sale.Open), offer("other", "n", "tea-2", 1, sale.Open), offer("over", "m", "tea-2", 150, sale.SoldOut),
+		offer("b", "m", "tea-2", 200, sale.Upcoming), offer("c", "m", "tea-3", 300, sale.PhaseEnded))
+	w.shown["a"] = catalogue.Shown{Title: catalogue.Text{EN: "Tea"}, Variants: []catalogue.Variant{
+		{SKU: "tea-1", Price: 1000}, {SKU: "tea-2", Name: catalogue.Text{EN: "Two"}, Price: 2000}, {SKU: "tea-3", Price: 3000}, {SKU: "tea-4", Price: 4000}}}
+	rec := w.get("/api/sales/a/product", "")
+	var got struct {
+		Title    catalogue.Text
+		Variants []struct {
+			SKU, Sale, Phase string
+			Price            int64
+			Name             catalogue.Text
+		}
+	}
+	if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil || got.Title.EN != "Tea" || len(got.Variants) != 4 {
+		t.Fatalf("%d %s: %v", rec.Code, rec.Body, err)
+	}
+	for i, want := range []struct {
+		sale, phase string
+		price       int64
+	}{{"a", "open", 100}, {"b", "upcoming", 200}, {"c", "ended", 300}, {"", "", 4000}} {
+		if v := got.Variants[i]; v.Sale != want.sale || v.Phase != want.phase || v.Price != want.price {
+			t.Errorf("variant %d is %+v, want %+v", i, v, want)
+		}
+	}
+	if again := w.get("/api/sales/a/product", rec.Header().Get("ETag")); again.Code != http.StatusNotModified || w.reads.Load() != 1 {
+		t.Errorf("again: %d, %d reads of the store, want 304 and 1", again.Code, w.reads.Load())
+	}
+	if rec := w.get("/api/sales/b/product", ""); rec.Code != http.StatusOK {
+		t.Errorf("without a product: %d %s", rec.Code, rec.Body)
+	}
+	w.down.Store(true)
+	w.now = w.now.Add(time.Hour)
+	if rec := w.get("/api/sales/a/product", ""); rec.Code != http.StatusServiceUnavailable {
+		t.Errorf("without a store: %d", rec.Code)
+	}
+	if _, err := w.Product(t.Context(), "a"); !errors.Is(err, sale.ErrUnavailable) {
+		t.Error(err)
+	}
+}
