@@ -19,8 +19,8 @@ import (
 //  4. An order changes state by compare and set: PENDING_PAY to PAID, EXPIRED or CANCELLED. No
 //     state follows these, except that RefundBy changes PAID to CANCELLED.
 //  5. A payment is applied once by its ID. A payment that was not accepted is REFUND_DUE.
-//  6. The contact of an order is the last one that its buyer set while it was pending or paid,
-//     and its address the last one that it set while it was pending.
+//  6. The contact of an order is the last one that its buyer set while it was pending or paid.
+//     Its address is the last one that was set while it was pending.
 //  7. A reservation becomes an order only while its sale is at the epoch of its stream.
 //  8. Money that a provider reports pays an order once or is refunded once. No order expires
 //     while its payment is open at a provider, for up to CloseGrace.
