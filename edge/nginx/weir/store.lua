@@ -53,12 +53,14 @@ local LATE = 20
 -- error and what that says about Redis.
 local function ask(s, keys, args, deadline)
   local name, text = s.name, s.script -- adopt may replace them while this waits
+  local begun = deadline - s.deadline
   local conn, problem = s.redis:open(deadline)
   if not conn then
     if find(problem, "too many waiting", 1, true) then return nil, problem, OVERLOAD end
-    local late = s.answered >= deadline - s.deadline or now() > deadline + LATE
+    local late = s.answered >= begun or now() > deadline + LATE
     return nil, problem, late and find(problem, "timeout", 1, true) and OVERLOAD or nil
   end
+  local waited = now() - begun > s.deadline / 2 -- for its connection, most of its time
   local reply, refused
   reply, problem, refused = send(conn, deadline, "evalsha", name, keys, args)
   if refused and find(problem, "^NOSCRIPT") then
@@ -66,7 +68,9 @@ local function ask(s, keys, args, deadline)
   end
   if reply == nil then
     if refused then reuse(conn, problem) else conn:discard() end
-    return nil, conn.address.name .. ": " .. problem, refused and ANSWERED or nil
+    local says = refused and ANSWERED or nil
+    if waited and s.answered >= begun and find(problem, "timeout", 1, true) then says = says or OVERLOAD end
+    return nil, conn.address.name .. ": " .. problem, says
   end
   if type(reply) ~= "table" then
     conn:discard()
