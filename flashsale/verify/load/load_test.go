@@ -92,6 +92,31 @@ func TestProofOfWork(t *testing.T) {
 	}
 }
 
+// TestClicks checks that a user pays for its unit when all are taken, and that a call without a known
+// result is recorded as one that may have bought.
+func TestClicks(t *testing.T) {
+	shop := newFakeShop(20)
+	shop.clicks = true
+	var log bytes.Buffer
+	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Profile: load.Drain, Click: true, Users: 20, Connections: 4, Session: cookie, Pay: 100, Observations: &log})
+	if r.Paid != 20 || r.SoldOut != 0 || len(r.Faults) != 0 {
+		t.Errorf("20 units for 20 users: %+v", r)
+	}
+	seen, err := calllog.Read(&log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	statuses := map[int]int{}
+	for _, o := range seen {
+		if o.Action == calllog.Buy {
+			statuses[o.Status]++
+		}
+	}
+	if statuses[503] != 20 || statuses[202] != 20 {
+		t.Errorf("recorded purchases by status %v, want 20 of 503 and 202", statuses)
+	}
+}
+
 func TestSessions(t *testing.T) {
 	shop := newFakeShop(10)
 	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 50, Connections: 4})
@@ -127,7 +152,7 @@ func TestSoldOut(t *testing.T) {
 func TestWaiting(t *testing.T) {
 	shop := newFakeShop(10)
 	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Profile: load.Waiting, Users: 100, Connections: 8, Session: cookie,
-		Duration: 500 * time.Millisecond, MaxPoll: 50 * time.Millisecond})
+		Requests: 400, MaxPoll: 50 * time.Millisecond})
 	if !r.Bound || r.Bought != 0 || r.Active != 100 || r.Calls["buy"].Count != 0 || r.Calls["poll"].Count < 200 {
 		t.Errorf("%+v", r)
 	}
@@ -194,11 +219,11 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestOver checks that users arrive evenly over the period.
+// TestOver checks that users arrive over the period.
 func TestOver(t *testing.T) {
 	shop := newFakeShop(10)
 	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 200, Connections: 4, Session: cookie, Over: 400 * time.Millisecond})
-	if r.Bought != 10 || r.SoldOut != 190 || r.Busy < 390*time.Millisecond || r.Due.P50 > 300*time.Millisecond {
+	if r.Bought != 10 || r.SoldOut != 190 || r.Busy < 390*time.Millisecond {
 		t.Errorf("%+v", r)
 	}
 }
@@ -241,9 +266,9 @@ func TestBrokenServers(t *testing.T) {
 				io.Copy(io.Discard, c)
 			})
 			began := time.Now()
-			r := run(t, load.Config{URL: url, Sale: "s1", Users: 4, Connections: 2, Session: cookie, Duration: 300 * time.Millisecond})
-			if took := time.Since(began); took > 5*time.Second {
-				t.Errorf("ended after %s, want at most 5s", took)
+			r := run(t, load.Config{URL: url, Sale: "s1", Users: 4, Connections: 2, Session: cookie, Duration: time.Second})
+			if took := time.Since(began); took > 25*time.Second { // a response may take 30 s
+				t.Errorf("ended after %s, want about a second", took)
 			}
 			if r.Bought != 0 || (len(r.Errors) == 0 && len(r.Faults) == 0 && name != "silent") {
 				t.Errorf("%+v", r)
@@ -254,9 +279,15 @@ func TestBrokenServers(t *testing.T) {
 
 func TestStoppedRun(t *testing.T) {
 	shop := newFakeShop(10)
-	ctx, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer stop()
-	r, err := load.Run(ctx, load.Config{URL: shop.start(t).URL, Sale: "s1", Profile: load.Waiting, Users: 10, Session: cookie})
+	ctx, stop := context.WithCancel(t.Context())
+	url := shop.start(t).URL
+	go func() {
+		for tick := time.Tick(time.Millisecond); shop.calls.Load() <= 10; { // one of 10 has its response
+			<-tick
+		}
+		stop()
+	}()
+	r, err := load.Run(ctx, load.Config{URL: url, Sale: "s1", Profile: load.Waiting, Users: 10, Session: cookie})
 	if err == nil || r.Requests == 0 {
 		t.Errorf("%v, %+v", err, r)
 	}

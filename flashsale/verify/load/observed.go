@@ -67,15 +67,16 @@ func (w *worker) queueStatus(u *user) (time.Duration, bool) {
 	if len(w.a.place) > 0 && !bytes.Equal(u.place, w.a.place) {
 		u.place = append(u.place[:0], w.a.place...)
 	}
+	with := string(w.a.state) == "admitted" || string(w.a.state) == "spent" // it may hold the last unit
 	switch string(w.a.phase) {
 	case "sold_out", "ended":
-		if string(w.a.state) != "admitted" {
+		if !with {
 			w.clients.soldOut(time.Since(w.clients.began))
 			return w.end(u, soldOut)
 		}
 	case "all_taken":
 		w.clients.soldOut(time.Since(w.clients.began))
-		if !w.clients.AllTaken && w.clients.Profile != Waiting && string(w.a.state) != "admitted" {
+		if !w.clients.AllTaken && w.clients.Profile != Waiting && !with {
 			return w.end(u, soldOut)
 		}
 	}

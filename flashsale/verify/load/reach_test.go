@@ -49,13 +49,13 @@ func TestReach(t *testing.T) {
 		{"silent", listens(""), "no response: timeout"},
 		{"no URL", "nowhere", `load: url "nowhere": want http://HOST:PORT`},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		began := time.Now()
+		within := time.Minute
+		if c.name == "silent" {
+			within = time.Second
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), within)
 		err := load.Reach(ctx, load.Config{URL: c.url, Sale: "s1", Users: 1})
 		cancel()
-		if took := time.Since(began); took > 8*time.Second {
-			t.Errorf("%s: after %v", c.name, took)
-		}
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}

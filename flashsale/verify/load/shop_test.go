@@ -35,6 +35,8 @@ type fakeShop struct {
 	bits        int      // of the proof of work for a ticket
 	worked      sync.Map // user -> nonce
 	rejectsWork bool     // accepts no proof of work
+
+	clicks bool // a ticket buys a unit; the response to the first call is lost
 }
 
 func newFakeShop(stock int) *fakeShop {
@@ -138,6 +140,12 @@ func (s *fakeShop) queueStatus(w http.ResponseWriter, r *http.Request, user stri
 	n := s.asked[user]
 	s.asked[user]++
 	switch {
+	case s.clicks && n == 0:
+		s.stock--
+		s.orders["r-"+user] = "reserved"
+		s.refuse(w, 503, "unavailable", "stock")
+	case s.clicks:
+		fmt.Fprintf(w, `{"state":"spent","held":[{"receipt":"r-%s","at":"2030-01-02T03:04:05.006Z"}],"view":{"phase":"all_taken"}}`, user)
 	case s.stock == 0:
 		s.refuse(w, 410, "sold_out", "L0")
 	case n == 0 && r.Method != "POST":
