@@ -39,7 +39,7 @@ func TestFaultReload(t *testing.T) {
 		}
 	}
 	l.goOn(t, "/closed yes", 150)
-	l.end(t, 25, 5*time.Second)
+	l.end(t, 25)
 	if n := l.seen["/closed away"]; n != 0 {
 		t.Errorf("%d requests without a decision, want none", n)
 	}

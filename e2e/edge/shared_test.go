@@ -257,9 +257,9 @@ func TestSharedFormula(t *testing.T) {
 	redis := redistest.Start(t)
 	d := startInterfaces(t, programtest.Weir(t), redis.Addr, `
 policies:
-  - { name: shared, key: client.ip, limits: 100/s burst 400, on_store_error: closed }
+  - { name: shared, key: client.ip, limits: 10/s burst 400, on_store_error: closed }
 `)
-	const price, spent = 10_000, 300 // µs; spent first, so that the bucket does not become full during the test
+	const price, spent = 100_000, 300 // µs; spent first, so that the bucket does not become full during the test
 	start := redisTime(t, redis)
 	ask := d.askers(t, "127.0.0.7", 1)["nginx"][0]
 	for i := range spent {

@@ -61,11 +61,11 @@ func (d *site) stays(t *testing.T, path string, want int, while time.Duration) {
 // testSiteSlots checks that a slot is held while a request runs, for longer than its lease,
 // and is free after the request has ended, for whatever reason.
 func testSiteSlots(t *testing.T, weir string) {
-	d := startSite(t, weir, `policies: [{ name: slots, key: client.ip, limits: 1 concurrency lease 1s }]`, "")
+	d := startSite(t, weir, `policies: [{ name: slots, key: client.ip, limits: 1 concurrency lease 3s }]`, "")
 
 	done := d.begin(t, t.Context(), "/?hold=a")
 	d.upstream.arrived(t, "a", 1)
-	d.stays(t, "/", 429, 2500*time.Millisecond)
+	d.stays(t, "/", 429, 4*time.Second)
 	d.upstream.let("a")
 	if got := done(); got != 200 {
 		t.Errorf("the request that holds the slot: status %d, want 200", got)
@@ -84,7 +84,7 @@ func testSiteSlots(t *testing.T, weir string) {
 		d.upstream.arrived(t, "r", 1)
 		d.Reload(t, d.config)
 		d.becomes(t, "/", 429)
-		d.stays(t, "/", 429, 2500*time.Millisecond)
+		d.stays(t, "/", 429, 4*time.Second)
 		d.upstream.let("r")
 		if got := done(); got != 200 {
 			t.Errorf("the request that holds the slot: status %d, want 200", got)

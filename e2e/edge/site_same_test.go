@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/floodweir/weir/contrib/goredis"
+	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/redisstore"
 	"github.com/floodweir/weir/weirfile"
@@ -111,19 +112,20 @@ func testSiteSame(t *testing.T, weir string) {
 		t.Run(name, func(t *testing.T) {
 			d := startSite(t, weir, c.policies, "")
 			s := startGoServer(t, d, c.policies)
-			var got, want []string
-			for range 5 {
+			redistest.Await(t, "the same responses", func() error {
 				began := time.Now()
-				got = responseTrace(t, d.client, "http://"+d.Addr, c.requests)
-				want = responseTrace(t, d.client, s.URL, c.requests)
-				if time.Since(began) < 800*time.Millisecond {
-					break
+				got := responseTrace(t, d.client, "http://"+d.Addr, c.requests)
+				want := responseTrace(t, d.client, s.URL, c.requests)
+				if reflect.DeepEqual(got, want) {
+					return nil
 				}
-				d.redis.Do(t, "FLUSHALL") // the reset has changed by a second
-			}
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-			}
+				err := fmt.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+				if time.Since(began) < 800*time.Millisecond {
+					t.Fatal(err)
+				}
+				d.redis.Do(t, "FLUSHALL") // the reset may have changed by a second
+				return err
+			})
 			d.clean(t)
 		})
 	}
