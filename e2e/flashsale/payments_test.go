@@ -25,6 +25,7 @@ import (
 	"github.com/floodweir/weir/flashsale/signing"
 	"github.com/floodweir/weir/flashsale/verify/auditor"
 	"github.com/floodweir/weir/flashsale/verify/paytest"
+	"github.com/floodweir/weir/internal/porttest"
 )
 
 // A served is a process of `flashsale serve`.
@@ -166,7 +167,7 @@ func TestPayments(t *testing.T) {
 	server := httptest.NewServer(bank.Handler(func() []signing.Secret { return []signing.Secret{key} }))
 	defer server.Close()
 	bank.URL = server.URL
-	shop := serve(t, data, "--shop", "127.0.0.1:0", "--payments", server.URL)
+	shop := serve(t, data, "--shop", porttest.Address(t), "--payments", server.URL) // used again after a kill
 	var mu sync.Mutex
 	keys := []signing.Secret{key}
 	bank.Send = func(e payments.Event) error {

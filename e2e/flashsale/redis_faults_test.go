@@ -76,7 +76,7 @@ func TestRedisKill(t *testing.T) {
 			var tally redisTally
 			for range count(2, 50) {
 				p := startRedisProcess(t, fsync)
-				g := redisInventory(t, redisClient(t, "redis://127.0.0.1:"+p.port), redisFaultConfig)
+				g := redisInventory(t, redisFaultClient(t, "redis://127.0.0.1:"+p.port), redisFaultConfig)
 				lost, reopened, s := redisSell(t, g, "s", 1, redisUnits, func(s *redisShop) {
 					s.backlog(5)
 					p.kill()
@@ -102,7 +102,7 @@ func TestRedisKill(t *testing.T) {
 func TestRedisCommands(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	client := redisClient(t, "redis://"+server.Addr)
+	client := redisFaultClient(t, "redis://"+server.Addr)
 	faults := map[string][]any{"flushall": {"FLUSHALL"}, "script flush": {"SCRIPT", "FLUSH"}}
 	for _, part := range []string{"state", "users", "line", "out", "res", "done", "stream", "seen"} {
 		faults["del "+part] = []any{"DEL", "fs:{s}:" + part}
@@ -139,7 +139,7 @@ func TestRedisSentinelFailover(t *testing.T) {
 	var tally redisTally
 	for range count(2, 50) {
 		f := redistest.StartFailover(t, "shop")
-		g := redisInventory(t, redisClient(t, "redis+sentinel://"+f.Sentinel.Addr+"/shop"), redisFaultConfig)
+		g := redisInventory(t, redisFaultClient(t, "redis+sentinel://"+f.Sentinel.Addr+"/shop"), redisFaultConfig)
 		lost, reopened, s := redisSell(t, g, "s", 1, redisUnits, func(s *redisShop) {
 			f.Cut(t)
 			s.backlog(5) // the replica lacks these
@@ -176,7 +176,7 @@ func redisSlot(t *testing.T, c *redistest.ClusterServers, id string) (slot int64
 func TestRedisClusterFailover(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t)
-	g := redisInventory(t, redisClient(t, "redis+cluster://"+c.Addrs()), redisFaultConfig)
+	g := redisInventory(t, redisFaultClient(t, "redis+cluster://"+c.Addrs()), redisFaultConfig)
 	var tally redisTally
 	pairs := [2][3]*redistest.Server{c.Replicas, c.Primaries}
 	promotions := map[int]int{}
@@ -206,7 +206,7 @@ func TestRedisClusterFailover(t *testing.T) {
 func TestRedisReshard(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t)
-	g := redisInventory(t, redisClient(t, "redis+cluster://"+c.Addrs()), redisFaultConfig)
+	g := redisInventory(t, redisFaultClient(t, "redis+cluster://"+c.Addrs()), redisFaultConfig)
 	var tally redisTally
 	for round := range count(2, 20) {
 		id := "m" + strconv.Itoa(round)
@@ -222,9 +222,7 @@ func TestRedisReshard(t *testing.T) {
 		if s.recoveries.Load() == 0 {
 			t.Error("the sale continued without a recovery")
 		}
-		if err := g.Delete(t.Context(), id, s.ledger.epoch()); err != nil {
-			t.Error(err)
-		}
+		redistest.Await(t, "the sale is deleted", func() error { return g.Delete(t.Context(), id, s.ledger.epoch()) })
 		c.Move(t, slot, c.Primaries[(owner+2)%3], c.Primaries[owner])
 	}
 	t.Log(&tally)

@@ -111,7 +111,8 @@ func TestRedisLostReply(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr)
-	g := redisInventory(t, redisClient(t, "redis://"+proxy.Addr), redisinventory.Config{Watch: time.Hour, Deadline: 500 * time.Millisecond})
+	client := redisClient(t, "redis://"+proxy.Addr)
+	g := redisInventory(t, client, redisinventory.Config{Watch: time.Hour})
 	ask := redisAdmitted(t, g, "s", 1)
 	early := ask
 	early.Ticket = redisID("ticket", 2)
@@ -136,6 +137,7 @@ func TestRedisLostReply(t *testing.T) {
 		t.Errorf("Counts = %+v, %v, want 9 free and one entry", c, err)
 	}
 	// A silent server costs only the deadline.
+	g = redisInventory(t, client, redisinventory.Config{Watch: time.Hour, Deadline: 500 * time.Millisecond})
 	proxy.Set(redistest.DropReplies)
 	began := time.Now()
 	if _, err := g.Status(ctx, "s", 1, "u"); !errors.Is(err, sale.ErrUnavailable) || time.Since(began) > within(5*time.Second) {
@@ -248,7 +250,7 @@ func TestRedisAccess(t *testing.T) {
 func BenchmarkRedis(b *testing.B) {
 	ctx := context.Background()
 	server := redistest.Start(b)
-	g := redisInventory(b, redisClient(b, "redis://"+server.Addr), redisinventory.Config{Deadline: 10 * time.Second})
+	g := redisInventory(b, redisClient(b, "redis://"+server.Addr), redisinventory.Config{})
 	epoch := int64(0)
 	open := func(b *testing.B, stock int64) {
 		epoch++

@@ -268,9 +268,7 @@ func redisSell(t *testing.T, g *redisinventory.Inventory, id string, epoch, stoc
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	s = &redisShop{t: t, inventory: g, ledger: newRedisLedger(id, epoch, stock), id: id}
-	if err := g.Open(ctx, s.ledger.opening(epoch)); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Await(t, "the sale is open", func() error { return g.Open(ctx, s.ledger.opening(epoch)) }) // of a short deadline
 	work, stop := context.WithCancel(ctx)
 	var workers, buyers sync.WaitGroup
 	for i := range 2 {

@@ -20,8 +20,17 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// redisClient connects to a URL until the test ends. It detects a silent server within a second.
+// redisPatience is the timeout of a call where the servers have no fault: the machine may be busy.
+const redisPatience = 30 * time.Second
+
+// redisClient connects to a URL until the test ends.
 func redisClient(t testing.TB, url string) rueidis.Client {
+	t.Helper()
+	return redisClientWithin(t, url, redisPatience)
+}
+
+// redisFaultClient detects a silent server within a second.
+func redisFaultClient(t testing.TB, url string) rueidis.Client {
 	t.Helper()
 	return redisClientWithin(t, url, time.Second)
 }
@@ -46,6 +55,9 @@ func redisClientWithin(t testing.TB, url string, within time.Duration) rueidis.C
 // redisInventory opens an Inventory until the test ends.
 func redisInventory(t testing.TB, client rueidis.Client, cfg redisinventory.Config) *redisinventory.Inventory {
 	t.Helper()
+	if cfg.Deadline == 0 {
+		cfg.Deadline = redisPatience
+	}
 	g, err := redisinventory.New(client, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -73,13 +85,11 @@ func redisTopologies(t *testing.T, do func(t *testing.T, url string)) {
 // redisOpener opens Inventories with independent state on the same servers.
 func redisOpener(t *testing.T, url string, redeliver time.Duration) inventorytest.Open {
 	t.Helper()
-	const patient = 10 * time.Second // for a busy machine
-	client := redisClientWithin(t, url, patient)
+	client := redisClient(t, url)
 	var n atomic.Int64
 	return func(t *testing.T, clock *inventorytest.Clock) sale.Inventory {
 		return redisInventory(t, client, redisinventory.Config{
 			Prefix: "g" + strconv.FormatInt(n.Add(1), 10) + ":", Redeliver: redeliver, Clock: clock.Now,
-			Deadline: patient,
 		})
 	}
 }
@@ -136,8 +146,7 @@ func TestRedisHolds(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t)
-	const within = 30 * time.Second // for a large pipeline on a busy machine
-	g := redisInventory(t, redisClientWithin(t, "redis://"+server.Addr, within), redisinventory.Config{Deadline: within})
+	g := redisInventory(t, redisClient(t, "redis://"+server.Addr), redisinventory.Config{})
 	n := count(20_000, 100_000)
 	o := redisOpening("big", 3, int64(n)+10)
 	for i := range n {
