@@ -151,8 +151,8 @@ func TestStorePool(t *testing.T) {
 	}
 }
 
-// TestStoreWaited checks which timeouts are failures of Redis, by a clock of the test: not that of
-// a call which waited for its connection most of its time, while Redis answered another.
+// TestStoreWaited checks that a timeout is no failure of Redis if the call waited for its connection
+// most of its time, and Redis answered another call meanwhile. The clock is that of the test.
 func TestStoreWaited(t *testing.T) {
 	s := startStoreOnce(t, "")
 	asks := s.plan.asks([]weir.Request{{Verb: weir.Take, Key: "k", Limit: weir.MustLimit("1000/h"), N: 1}})

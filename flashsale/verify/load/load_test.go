@@ -112,8 +112,8 @@ func TestClicks(t *testing.T) {
 			statuses[o.Status]++
 		}
 	}
-	if statuses[503] != 20 || statuses[202] != 20 {
-		t.Errorf("recorded purchases by status %v, want 20 of 503 and 202", statuses)
+	if statuses[503] != 20 || statuses[200] != 20 {
+		t.Errorf("recorded purchases by status %v, want 20 of 503 and 200", statuses)
 	}
 }
 

@@ -46,9 +46,8 @@ func (w *worker) misuse(ctx context.Context, u *user, key []byte) (time.Duration
 	case noKey:
 		key = nil
 	}
-	ok := w.ask(ctx, u, buy, token, key, -1)
 	status := 0
-	if ok {
+	if w.ask(ctx, u, buy, token, key, -1) {
 		status = w.res.StatusCode()
 	}
 	if kind == doubleClick {
@@ -94,10 +93,10 @@ func (w *worker) misuse(ctx context.Context, u *user, key []byte) (time.Duration
 		}
 		return after, again
 	case decides(status) && w.clients.Lossy:
-		u.refusedRepeat = true // a fault unless the order has ended: see orderStatus
+		u.refusedRepeat = refusedAgain + string(w.a.reason) // a fault unless the order has ended: see orderStatus
 		u.misuse++
 	case decides(status):
-		w.faults[refusedAgain]++
+		w.faults[refusedAgain+string(w.a.reason)]++
 		u.misuse++
 	}
 	if u.misuse < misuses {
@@ -110,8 +109,8 @@ func (w *worker) misuse(ctx context.Context, u *user, key []byte) (time.Duration
 	return after, again
 }
 
-// refusedAgain is a fault.
-const refusedAgain = "repeated order was refused"
+// refusedAgain begins a fault, before the reason.
+const refusedAgain = "repeated order was refused: "
 
 // decides reports whether a response decides a purchase.
 func decides(status int) bool {

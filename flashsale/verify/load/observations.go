@@ -64,12 +64,8 @@ func (w *worker) record(u *user, c call, sent, at time.Time, status int, token, 
 		o.Receipt = string(u.receipt)
 	}
 	w.buffer(o)
-	switch {
-	case !w.clients.Click || c != join && c != pollQueue:
-	case status == 0 || status >= 500: // it may have bought
-		w.buffer(calllog.Call{Action: calllog.Buy, Status: status, Sale: o.Sale, Sent: sent, At: at, User: o.User})
-	case len(w.a.held) > 0:
-		b := calllog.Call{Action: calllog.Buy, Status: 202, Sale: o.Sale, Sent: sent, At: at, User: o.User, Receipt: string(w.a.held)}
+	if w.clients.Click && (c == join || c == pollQueue) && (status == 0 || status >= 500 || len(w.a.held) > 0) { // it bought, or may have
+		b := calllog.Call{Action: calllog.Buy, Status: status, Sale: o.Sale, Sent: sent, At: at, User: o.User, Receipt: string(w.a.held)}
 		b.Granted, _ = time.Parse(time.RFC3339, string(w.a.heldAt))
 		w.buffer(b)
 	}

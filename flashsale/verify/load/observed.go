@@ -144,10 +144,10 @@ func (w *worker) orderStatus(u *user) (time.Duration, bool) {
 		u.order = true
 		w.clients.placed(time.Since(w.clients.began))
 	}
-	if u.refusedRepeat && state != "expired" && state != "cancelled" { // a rebuilt inventory knows pending and paid orders
-		w.faults[refusedAgain]++
+	if u.refusedRepeat != "" && state != "expired" && state != "cancelled" { // a rebuilt inventory knows pending and paid orders
+		w.faults[u.refusedRepeat]++
 	}
-	u.refusedRepeat = false
+	u.refusedRepeat = ""
 	switch state {
 	case "pending_pay":
 		if u.wants == look {
@@ -175,7 +175,7 @@ func (w *worker) lost(u *user, state string) (time.Duration, bool) {
 	w.lostUnits++
 	w.clients.grants.Add(-1)
 	u.outcome, u.next, u.receipt, u.token = active, join, nil, nil
-	u.polls, u.refusedRepeat = 0, false
+	u.polls, u.refusedRepeat = 0, ""
 	if w.clients.Profile == Mixed {
 		u.misuse = doubleClick // it has passed the earlier misuses
 	}

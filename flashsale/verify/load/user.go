@@ -18,7 +18,7 @@ type user struct {
 	order         bool // whether the receipt is known to be an order
 	wants         call // the next call after that: pay, cancel, or look to stop
 	polls         int
-	refusedRepeat bool // a repeated order was refused, which is correct if it has ended
+	refusedRepeat string // why a repeated order was refused, which is correct if it has ended
 	answered      bool
 	misuse        int // Mixed: the next misuse
 }

@@ -108,6 +108,7 @@ func (w *worker) ask(ctx context.Context, u *user, c call, token, key []byte, du
 		if ctx.Err() == nil { // otherwise the end of the run cut it off
 			w.errors[kindOf(err)]++
 		}
+		w.a = response{}
 		w.record(u, c, sent, at, 0, token, key)
 		return false
 	}
