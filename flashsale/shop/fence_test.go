@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,6 +102,63 @@ func TestKeptBatch(t *testing.T) {
 			})
 		})
 	}
+}
+
+// withheld is an inventory to which nothing can be transferred for a while.
+type withheld struct {
+	sale.Inventory
+	yes atomic.Bool
+}
+
+func (g *withheld) Transfer(ctx context.Context, epoch int64, r sale.Reservation) (bool, error) {
+	if g.yes.Load() {
+		return false, sale.ErrUnavailable
+	}
+	return g.Inventory.Transfer(ctx, epoch, r)
+}
+
+// TestRepeatedBeforeTransfer repeats a purchase of epoch 1 while the inventory of epoch 2 is open and
+// does not have its reservation yet. The result is the same.
+func TestRepeatedBeforeTransfer(t *testing.T) {
+	inWorld(t, func(w *world) {
+		g := w.forgetful()
+		m, held := &moody{Ledger: w.ledger}, &withheld{Inventory: g}
+		first := w.started("a", func(c *shop.Config) { c.Inventory, c.Ledger = held, m })
+		defer first.Stop()
+		w.Shop = first
+		s := w.exposed(draft(5))
+		w.opens(s)
+		m.away.Store(true)
+		turn := w.admitted(first, "ann", s.ID)
+		bought, err := first.Buy(w.ctx, "ann", s.ID, turn.Token, "")
+		if err != nil || bought.Reason != sale.OK {
+			t.Fatalf("buy: %+v, %v", bought, err)
+		}
+		held.yes.Store(true)
+		w.forgets(g)
+		other := w.started("b")
+		defer other.Stop()
+		reopened := func(desk sale.BuyerService) {
+			t.Helper()
+			w.until("recovery", 15*time.Second, func() bool {
+				v, err := desk.View(w.ctx, s.ID)
+				return err == nil && v.Sale.Epoch == 2 && v.Phase == sale.Open
+			})
+		}
+		reopened(other)
+		m.away.Store(false)
+		reopened(first)
+		again, err := first.Buy(w.ctx, "ann", s.ID, turn.Token, "")
+		if err != nil || again.Reason != sale.OK || !again.Repeated || again.Receipt.Receipt != bought.Receipt.Receipt {
+			t.Errorf("buy again: %+v, %v; want the same receipt", again, err)
+		}
+		held.yes.Store(false)
+		w.until("an order", 15*time.Second, func() bool {
+			r, err := first.Order(w.ctx, "ann", bought.Receipt.Receipt)
+			return err == nil && r.State == sale.PendingPay
+		})
+		w.agrees(s.ID)
+	})
 }
 
 // TestNoUnit gives the inventory more units than the ledger has. The first reservation without

@@ -189,6 +189,18 @@ func (l *liveSale) unsettled(before time.Time, epoch int64, max int) []sale.Rese
 	return rs[:min(max, len(rs))]
 }
 
+// unsettledOf returns the unsettled reservation that a ticket of a user has made, if any.
+func (l *liveSale) unsettledOf(user, ticket string) (sale.Reservation, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.acknowledged {
+		if a.User == user && a.Ticket == ticket {
+			return a.Reservation, true
+		}
+	}
+	return sale.Reservation{}, false
+}
+
 // lag returns the age of the oldest unsettled reservation of this process.
 func (l *liveSale) lag(now time.Time) time.Duration {
 	l.mu.Lock()

@@ -328,7 +328,11 @@ func (v *visit) reserve(ctx context.Context, t pass.Token, key string) (sale.Buy
 	case err != nil:
 		return v.reserveFailed(ctx, t, err, sale.OK)
 	case out.Reason == sale.NotAdmitted && t.Epoch < v.sale().Epoch:
-		// A rebuilt inventory does not know expired and cancelled orders.
+		// A rebuilt inventory does not know expired and cancelled orders, nor those of this process
+		// that orderFinder has not transferred yet.
+		if r, ok := v.live.unsettledOf(t.User, t.Ticket); ok {
+			return v.bought(r, true), nil
+		}
 		return v.boughtBefore(ctx, t, out.Reason)
 	case out.Reason != sale.OK:
 		return v.notBought(out.Reason), nil
