@@ -192,7 +192,10 @@ func TestRedisClusterFailover(t *testing.T) {
 			}
 			return nil
 		})
-		lost, reopened, s := redisSell(t, g, id, 1, redisUnits, func(*redisShop) { next.Do(t, "CLUSTER", "FAILOVER", "TAKEOVER") })
+		lost, reopened, s := redisSell(t, g, id, 1, redisUnits, func(s *redisShop) {
+			s.goOn()
+			next.Do(t, "CLUSTER", "FAILOVER", "TAKEOVER")
+		})
 		tally.add(lost, reopened, s)
 		if s.recoveries.Load() == 0 {
 			t.Error("the sale continued without a recovery")
@@ -211,7 +214,8 @@ func TestRedisReshard(t *testing.T) {
 	for round := range count(2, 20) {
 		id := "m" + strconv.Itoa(round)
 		slot, owner := redisSlot(t, c, id)
-		lost, reopened, s := redisSell(t, g, id, 1, redisUnits, func(*redisShop) {
+		lost, reopened, s := redisSell(t, g, id, 1, redisUnits, func(s *redisShop) {
+			s.goOn()
 			c.Move(t, slot, c.Primaries[owner], c.Primaries[(owner+1)%3])
 			c.Move(t, slot, c.Primaries[(owner+1)%3], c.Primaries[(owner+2)%3])
 		})

@@ -101,6 +101,7 @@ type redisShop struct {
 	recovering sync.Mutex
 	reopened   time.Time    // guarded by recovering
 	writers    sync.RWMutex // a holder keeps the order writers from the stream
+	goOn       func()       // lets the second half of the buyers in, once
 }
 
 // isStale reports whether an error says that the state is stale. An unexpected error fails the
@@ -157,8 +158,8 @@ func (s *redisShop) drainEpoch(ctx context.Context, epoch int64) {
 	}
 }
 
-// backlog keeps the order writers from the stream until s.writers is unlocked, and waits until
-// n more reservations are in the stream.
+// backlog keeps the order writers from the stream until s.writers is unlocked, lets the second half
+// of the buyers in, and waits until n more reservations are in the stream.
 func (s *redisShop) backlog(n int64) {
 	s.writers.Lock()
 	before := int64(-1)
@@ -169,6 +170,7 @@ func (s *redisShop) backlog(n int64) {
 		}
 		if before < 0 {
 			before = c.Backlog
+			s.goOn() // the units last for them
 		}
 		if c.Backlog < before+n {
 			return fmt.Errorf("%d in the stream, want %d", c.Backlog, before+n)
@@ -285,6 +287,7 @@ func redisSell(t *testing.T, g *redisinventory.Inventory, id string, epoch, stoc
 		})
 	}
 	begun := make(chan struct{})
+	s.goOn = sync.OnceFunc(func() { close(begun) })
 	for i := range int(stock) * 3 / 2 {
 		buyers.Go(func() {
 			until(ctx, time.Now().Add(time.Duration(i)*time.Second/time.Duration(stock))) // the sale takes about a second
@@ -304,8 +307,8 @@ func redisSell(t *testing.T, g *redisinventory.Inventory, id string, epoch, stoc
 	}
 	tick.Stop()
 	hit = time.Now()
-	close(begun)
 	fault(s)
+	s.goOn()
 	buyers.Wait()
 	stop()
 	workers.Wait()
