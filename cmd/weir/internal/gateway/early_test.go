@@ -50,6 +50,7 @@ func TestBothWays(t *testing.T) {
 // TestRestOfABodyIsNoRequest checks that the connection ends after a response before the
 // end of the body, so the rest is not parsed as a request.
 func TestRestOfABodyIsNoRequest(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +70,7 @@ func TestRestOfABodyIsNoRequest(t *testing.T) {
 			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 		}
 	}()
-	gw := start(t, gateway.Config{Routes: []gateway.Route{{Upstream: "http://" + l.Addr().String(), Timeout: 100 * time.Millisecond}}})
+	gw := start(t, gateway.Config{Routes: []gateway.Route{{Upstream: "http://" + l.Addr().String(), Timeout: 500 * time.Millisecond}}})
 	const inside = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
 	for _, head := range []string{
 		fmt.Sprintf("Content-Length: %d\r\n\r\nabc", 3+len(inside)),

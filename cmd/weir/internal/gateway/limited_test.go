@@ -96,7 +96,7 @@ func TestSlotOfATunnel(t *testing.T) {
 		rw.ReadByte() // until a byte comes, or the client leaves
 	})
 	l := everybody(t, "1 concurrency")
-	gw := start(t, gateway.Config{Routes: []gateway.Route{{Upstream: up, Timeout: 100 * time.Millisecond}}, Limit: l.wrap})
+	gw := start(t, gateway.Config{Routes: []gateway.Route{{Upstream: up, Timeout: 5 * time.Second}}, Limit: l.wrap})
 	for step, end := range []string{"client leaves", "upstream ends"} {
 		conn := dial(t, gw)
 		status := func(conn io.ReadWriter) int {
@@ -150,12 +150,13 @@ func TestSlotOfABrokenAnswer(t *testing.T) {
 // TestSlotOfAClientThatDoesNotRead checks that a response is aborted if the client does
 // not read it, over HTTP/1.1 and HTTP/2. A response that pauses by itself is not.
 func TestSlotOfAClientThatDoesNotRead(t *testing.T) {
-	const patience = 100 * time.Millisecond
+	t.Parallel()
+	const patience = 500 * time.Millisecond
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/pause" {
 			w.WriteHeader(200)
 			http.NewResponseController(w).Flush()
-			timer := time.NewTimer(3 * patience)
+			timer := time.NewTimer(patience + 100*time.Millisecond)
 			defer timer.Stop()
 			<-timer.C
 			io.WriteString(w, "after a pause")

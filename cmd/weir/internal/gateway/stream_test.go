@@ -17,6 +17,7 @@ import (
 // TestStreamingDown checks that a response is streamed: the client has the first piece
 // before the upstream writes the second.
 func TestStreamingDown(t *testing.T) {
+	t.Parallel()
 	read := make(chan struct{})
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "6") // not chunked: nothing says that it is a stream
@@ -28,7 +29,7 @@ func TestStreamingDown(t *testing.T) {
 		case <-r.Context().Done():
 		}
 	})
-	gw := start(t, gateway.Config{Routes: []gateway.Route{{Upstream: up, Timeout: 200 * time.Millisecond}}})
+	gw := start(t, gateway.Config{Routes: []gateway.Route{{Upstream: up, Timeout: time.Second}}})
 	res, err := http.DefaultClient.Do(request(t, "POST", gw, strings.NewReader("body"))) // whose time is over with its end
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +39,7 @@ func TestStreamingDown(t *testing.T) {
 	if _, err := io.ReadFull(res.Body, piece); err != nil || string(piece) != "one" {
 		t.Fatalf("first piece = %q, %v", piece, err)
 	}
-	timer := time.NewTimer(400 * time.Millisecond) // beyond the timeout: an answer that has begun may pause
+	timer := time.NewTimer(1200 * time.Millisecond) // beyond the timeout: an answer that has begun may pause
 	defer timer.Stop()
 	<-timer.C
 	close(read)
@@ -109,6 +110,7 @@ func TestInterimAnswer(t *testing.T) {
 }
 
 func TestUpgrade(t *testing.T) {
+	t.Parallel()
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") != "websocket" || r.Header.Get("Sec-WebSocket-Key") == "" {
 			t.Errorf("upstream got %v", r.Header)
@@ -122,7 +124,7 @@ func TestUpgrade(t *testing.T) {
 		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 		io.Copy(conn, rw) // an echo
 	})
-	gw := start(t, gateway.Config{Routes: []gateway.Route{{Upstream: up, Timeout: 100 * time.Millisecond}}, AccessLog: 1, Log: slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	gw := start(t, gateway.Config{Routes: []gateway.Route{{Upstream: up, Timeout: time.Second}}, AccessLog: 1, Log: slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	conn := dial(t, gw)
 	io.WriteString(conn, "GET /chat HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
 	br := bufio.NewReader(conn)
@@ -130,7 +132,7 @@ func TestUpgrade(t *testing.T) {
 	if err != nil || res.StatusCode != 101 || res.Header.Get("Upgrade") != "websocket" {
 		t.Fatalf("upgrade = %v, %v, want 101", res, err)
 	}
-	timer := time.NewTimer(250 * time.Millisecond) // an upgraded connection may be silent
+	timer := time.NewTimer(1200 * time.Millisecond) // an upgraded connection may be silent
 	defer timer.Stop()
 	<-timer.C
 	for _, word := range []string{"hello", "again"} {
