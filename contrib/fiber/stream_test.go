@@ -126,7 +126,7 @@ func TestContext(t *testing.T) {
 	m := limittest.Middleware(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limittest.Limits("2/m"), OnDenied: policy.OnDenied{Wait: time.Minute}})
 	url := serve(t, func(app *fiber.App) {
 		app.Use(func(c fiber.Ctx) error {
-			ctx, cancel := context.WithTimeout(c.Context(), 10*time.Millisecond)
+			ctx, cancel := context.WithTimeout(c.Context(), 500*time.Millisecond)
 			defer cancel()
 			c.SetContext(ctx)
 			return c.Next()
