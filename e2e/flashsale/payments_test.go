@@ -256,7 +256,7 @@ func exposedIn(t *testing.T, data string) sale.Sale {
 	}
 	start := time.Now().Add(200 * time.Millisecond).Truncate(time.Millisecond)
 	s := expose(t, sys.Merchants, "merchant", sale.Draft{SKU: "tea", Title: "Tea", Price: 1999, Currency: "CNY", Stock: 20, PerUser: 1, StartsAt: start, EndsAt: start.Add(time.Hour),
-		Queue: sale.Fifo, PayWithin: 6 * time.Second})
+		Queue: sale.Fifo, PayWithin: 12 * time.Second}) // six are too few on a busy machine
 	if err := sys.Stop(); err != nil {
 		t.Fatal(err)
 	}
