@@ -362,7 +362,7 @@ func TestFaultFailover(t *testing.T) {
 		return nil
 	})
 	file := filepath.Join(t.TempDir(), "weir.yaml")
-	text := "store: redis+sentinel://" + sentinel.Addr + "/mymaster\nfailover: { deadline: 200ms }\n" + faultPolicies
+	text := "store: redis+sentinel://" + sentinel.Addr + "/mymaster\nfailover: { deadline: 2s }\n" + faultPolicies
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

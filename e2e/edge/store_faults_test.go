@@ -155,7 +155,7 @@ func TestStorePool(t *testing.T) {
 // most of its time, and Redis answered another call meanwhile. The clock is that of the test.
 func TestStoreWaited(t *testing.T) {
 	s := startStoreOnce(t, "")
-	asks := s.plan.asks([]weir.Request{{Verb: weir.Take, Key: "k", Limit: weir.MustLimit("1000/h"), N: 1}})
+	asks := s.plan.asks([]weir.Request{{Verb: weir.Take, Key: "k", Limit: weir.MustLimit(onceLimit), N: 1}})
 	got := s.code(t, `
 local at = 0
 package.loaded["weir.clock"] = { now = function() return at end }
@@ -291,7 +291,7 @@ func TestStoreSentinel(t *testing.T) {
 	})
 	sentinel := redistest.StartSentinel(t, "main", one)
 	s := startStoreOnce(t, "")
-	settings := storeSettings{Redis: storeRedis{Hosts: []string{"127.0.0.1:1", sentinel.Addr}, Primary: "main"}, Deadline: 1e6}
+	settings := storeSettings{Redis: storeRedis{Hosts: []string{"127.0.0.1:1", sentinel.Addr}, Primary: "main"}, Deadline: 5e6}
 	for i := range 3 {
 		if r := s.ask(t, settings, true, "k"); r.Err != "" || r.Answers[0].Remaining != int64(999-i) {
 			t.Fatalf("step %d: %+v", i, r)
@@ -310,7 +310,7 @@ func TestStoreSentinel(t *testing.T) {
 	sentinel.Do(t, "SENTINEL", "REMOVE", "main")
 	sentinel.Do(t, "SENTINEL", "MONITOR", "main", h, p, 1)
 	await(t, "the new primary", func() bool { return s.ask(t, settings, true, "new").Err == "" })
-	if n := two.Do(t, "EXISTS", "weir:1:{new}:1000/h+burst+1000"); n != int64(1) {
+	if n := two.Do(t, "EXISTS", "weir:1:{new}:1000/720h+burst+1000"); n != int64(1) {
 		t.Errorf("the new primary has no state: %v", two.Do(t, "KEYS", "*"))
 	}
 	settings.Redis.Primary = "other"

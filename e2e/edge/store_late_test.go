@@ -22,7 +22,7 @@ func TestStoreLate(t *testing.T) {
 		}
 		return "*1\r\n$56\r\n" + strings.Repeat("\x00", 56) + "\r\n", false
 	})
-	settings := storeSettings{Redis: storeRedis{Hosts: []string{fake.addr}}, Deadline: 100_000}
+	settings := storeSettings{Redis: storeRedis{Hosts: []string{fake.addr}}, Deadline: 1_000_000}
 	if r := s.ask(t, settings, true, "k"); !strings.Contains(r.Err, "timeout") {
 		t.Fatalf("first: %+v", r)
 	}

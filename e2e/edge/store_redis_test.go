@@ -36,12 +36,15 @@ end
 return M
 `
 
+// onceLimit is the limit of a storeOnceServer: no token returns during a test.
+const onceLimit = "1000/30d"
+
 // A storeOnceServer uses the settings of each call.
 type storeOnceServer struct{ *storeServer }
 
 func startStoreOnce(t *testing.T, more string) storeOnceServer {
 	t.Helper()
-	limits := []weir.Limit{weir.MustLimit("1000/h"), weir.MustLimit("10/h fixed_window")}
+	limits := []weir.Limit{weir.MustLimit(onceLimit), weir.MustLimit("10/h fixed_window")}
 	return storeOnceServer{startStore(t, storeSettings{Redis: storeRedis{Hosts: []string{"127.0.0.1:1"}}, Deadline: 1}, newStorePlan(limits), more)}
 }
 
@@ -55,7 +58,7 @@ func (s storeOnceServer) ask(t *testing.T, settings storeSettings, again bool, k
 	if settings.Deadline == 0 {
 		settings.Deadline = 5e6
 	}
-	r := weir.Request{Verb: weir.Take, Key: key, Limit: weir.MustLimit("1000/h"), N: 1}
+	r := weir.Request{Verb: weir.Take, Key: key, Limit: weir.MustLimit(onceLimit), N: 1}
 	text := storePost(t, s.Addr, storeJSON(t, map[string]any{"settings": settings, "asks": s.plan.asks([]weir.Request{r}), "again": again}))
 	var got storeOnceReply
 	if err := json.Unmarshal([]byte(text), &got); err != nil {
@@ -128,8 +131,8 @@ func TestStoreErrors(t *testing.T) {
 	reads := redistest.Start(t)
 	good := redistest.Start(t)
 	reads.Do(t, "REPLICAOF", "127.0.0.1", "1")
-	good.Do(t, "SET", "weir:1:{bad}:1000/h+burst+1000", "nonsense")
-	good.Do(t, "RPUSH", "weir:1:{list}:1000/h+burst+1000", "nonsense")
+	good.Do(t, "SET", "weir:1:{bad}:1000/720h+burst+1000", "nonsense")
+	good.Do(t, "RPUSH", "weir:1:{list}:1000/720h+burst+1000", "nonsense")
 	for _, c := range []struct{ addr, key, want string }{
 		{full.Addr, "k", "OOM"}, {reads.Addr, "k", "READONLY"}, {good.Addr, "bad", "BADSTATE"}, {good.Addr, "list", "WRONGTYPE"},
 	} {
@@ -258,7 +261,7 @@ func TestStoreHostile(t *testing.T) {
 // Lua can pass.
 func TestStoreLarge(t *testing.T) {
 	redis := redistest.Start(t)
-	limits := []weir.Limit{weir.MustLimit("1000/h")}
+	limits := []weir.Limit{weir.MustLimit(onceLimit)}
 	s := startStore(t, storeSettings{Redis: storeRedis{Hosts: []string{redis.Addr}}, Deadline: 5e6}, newStorePlan(limits), "")
 	text := s.code(t, `
 local h = require "storetest"
