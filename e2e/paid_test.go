@@ -171,11 +171,17 @@ func TestPaidThroughFaults(t *testing.T) {
 	api.await(t, 100)
 
 	redis.kill()
-	<-time.After(300 * time.Millisecond) // calls admitted before are in flight
-	if n := api.quiet(700 * time.Millisecond); n != 0 {
+	atKill := api.calls.Load()
+	redistest.Await(t, "no calls without a store", func() error {
+		if n := api.quiet(700 * time.Millisecond); n != 0 {
+			return fmt.Errorf("the API received %d calls", n)
+		}
+		return nil
+	})
+	atRestart := api.calls.Load()
+	if n := atRestart - atKill; n > paidProcesses*paidReplicas { // calls admitted before are in flight
 		t.Errorf("the API received %d calls without a store", n)
 	}
-	atRestart := api.calls.Load()
 	redis.start(t)
 	api.await(t, atRestart+50)
 
