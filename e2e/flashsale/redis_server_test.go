@@ -55,6 +55,9 @@ func TestRedisOtherServer(t *testing.T) {
 		"SetStock": func(g *redisinventory.Inventory, a sale.ReserveRequest) error {
 			return g.SetStock(ctx, a.Sale, a.Epoch, 20)
 		},
+		"SetTerms": func(g *redisinventory.Inventory, a sale.ReserveRequest) error {
+			return g.SetTerms(ctx, a.Sale, a.Epoch, redisTerms(9))
+		},
 		"SetPaid": func(g *redisinventory.Inventory, a sale.ReserveRequest) error {
 			return g.SetPaid(ctx, a.Sale, a.Epoch, 1)
 		},
@@ -235,7 +238,7 @@ func TestRedisAccess(t *testing.T) {
 	}
 	for name, err := range map[string]error{
 		"Done": g.Ack(ctx, "s", 1, es[0].ID, es[1].ID), "SetStock": g.SetStock(ctx, "s", 1, 20),
-		"SetPaid": g.SetPaid(ctx, "s", 1, 2), "SetPaused": g.SetPaused(ctx, "s", 1, true), "Close": g.Close(ctx, "s", 1), "Drop": g.Delete(ctx, "s", 1),
+		"SetTerms": g.SetTerms(ctx, "s", 1, redisTerms(9)), "SetPaid": g.SetPaid(ctx, "s", 1, 2), "SetPaused": g.SetPaused(ctx, "s", 1, true), "Close": g.Close(ctx, "s", 1), "Drop": g.Delete(ctx, "s", 1),
 	} {
 		if err != nil {
 			t.Errorf("%s = %v", name, err)

@@ -94,6 +94,11 @@ func redisOpener(t *testing.T, url string, redeliver time.Duration) inventorytes
 	}
 }
 
+// redisTerms returns terms of a version.
+func redisTerms(version int64) sale.Terms {
+	return sale.Terms{Version: version, EndsAt: time.Now().Add(time.Hour).Truncate(time.Millisecond), PerUser: 2, PayWithin: time.Minute}
+}
+
 // TestRedisRules runs the conformance suite of Inventory.
 func TestRedisRules(t *testing.T) {
 	t.Parallel()
@@ -230,6 +235,7 @@ func TestRedisDamage(t *testing.T) {
 					return err
 				},
 				"SetStock":  func(g *redisinventory.Inventory) error { return g.SetStock(ctx, "s", epoch, 100) },
+				"SetTerms":  func(g *redisinventory.Inventory) error { return g.SetTerms(ctx, "s", epoch, redisTerms(9)) },
 				"SetPaid":   func(g *redisinventory.Inventory) error { return g.SetPaid(ctx, "s", epoch, 1) },
 				"SetPaused": func(g *redisinventory.Inventory) error { return g.SetPaused(ctx, "s", epoch, true) },
 			} {

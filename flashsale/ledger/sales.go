@@ -162,7 +162,7 @@ func draftArgs(d sale.Draft) []any {
 }
 
 // Edit implements sale.Ledger.
-func (l *sales) Edit(ctx context.Context, merchant, id string, version int64, d sale.Draft) (sale.Sale, error) {
+func (l *sales) Edit(ctx context.Context, merchant, id string, version int64, d sale.Draft, now time.Time) (sale.Sale, error) {
 	d = d.WithDefaults()
 	if err := d.Validate(); err != nil {
 		return sale.Sale{}, fail("edit", err)
@@ -171,10 +171,16 @@ func (l *sales) Edit(ctx context.Context, merchant, id string, version int64, d 
 		switch {
 		case k.Merchant != merchant:
 			return fmt.Errorf("sale %s: %w", quote(id), sale.ErrNotFound)
-		case k.State != sale.Drafted:
-			return fmt.Errorf("%w: sale %s: got state %s, want draft", sale.ErrConflict, k.ID, k.State)
 		case k.Version != version:
 			return fmt.Errorf("%w: sale %s has version %d, not %d", sale.ErrConflict, k.ID, k.Version, version)
+		}
+		if err := k.ValidateEdit(d, now); err != nil {
+			return err
+		}
+		if changes := d.Changes(k.Draft); changes != "" {
+			if err := appendAudit(x, merchant, k.ID, "edited: "+changes, now); err != nil {
+				return err
+			}
 		}
 		_, err := x.Exec(`UPDATE sales SET version = version + 1, sku = $2, title = $3, price = $4, currency = $5, stock = $6, per_user = $7,
 			starts_at = $8, ends_at = $9, headroom = $10, queue = $11, lobby_ms = $12, pay_within_ms = $13, token_for_ms = $14, work = $15, members_only = $16, address = $17

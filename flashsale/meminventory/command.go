@@ -17,6 +17,7 @@ type command struct {
 	reserve  sale.ReserveRequest
 	transfer sale.Reservation
 	initial  *sale.InitialState
+	terms    sale.Terms
 	entries  []sale.Entry
 	user     string
 	id       string // of a reservation
@@ -43,6 +44,7 @@ const (
 	opClose
 	opPause
 	opStock
+	opTerms
 	opPaid
 	opJoin
 	opPoll

@@ -57,6 +57,16 @@ func (i *Inventory) SetStock(ctx context.Context, id string, epoch int64, stock 
 	return i.sendForError(ctx, id, c)
 }
 
+// SetTerms implements sale.Inventory.
+func (i *Inventory) SetTerms(ctx context.Context, id string, epoch int64, t sale.Terms) error {
+	if err := t.Validate(); err != nil {
+		return err
+	}
+	c := i.commands.get(opTerms, epoch)
+	c.terms = t
+	return i.sendForError(ctx, id, c)
+}
+
 // SetPaid implements sale.Inventory.
 func (i *Inventory) SetPaid(ctx context.Context, id string, epoch int64, paid int64) error {
 	if paid < 0 || paid > 1<<53 {

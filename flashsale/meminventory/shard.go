@@ -121,6 +121,8 @@ func (l *shard) executeOpen(s *state, c *command) *journalBatch {
 		s.paused = c.flag
 	case opStock:
 		c.err = s.setStock(c.n)
+	case opTerms:
+		s.setTerms(c.terms)
 	case opPaid:
 		s.paid = max(s.paid, c.n)
 	case opJoin:

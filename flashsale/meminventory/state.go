@@ -21,7 +21,8 @@ type state struct {
 	pay        time.Duration
 	headroom   int64
 	tokenFor   int64
-	maxTickets int // bounds users and reservations
+	maxTickets int   // bounds users and reservations
+	version    int64 // of the sale that has these settings
 
 	closed bool
 	paused bool
@@ -83,7 +84,7 @@ func timeOf(micros int64) time.Time { return time.UnixMilli(micros / 1000).UTC()
 func newState(o *sale.InitialState, room int, st *stream) *state {
 	s := &state{
 		id: o.Sale.ID, epoch: o.Sale.Epoch,
-		starts: micros(o.Sale.StartsAt), ends: micros(o.Sale.EndsAt), lobby: o.Sale.Lobby.Milliseconds() * 1000,
+		version: o.Sale.Version, starts: micros(o.Sale.StartsAt), ends: micros(o.Sale.EndsAt), lobby: o.Sale.Lobby.Milliseconds() * 1000,
 		shuffled: o.Sale.Queue == sale.Shuffled, perUser: o.Sale.PerUser, pay: o.Sale.PayWithin, maxTickets: room,
 		headroom: int64(o.Sale.Headroom), tokenFor: o.Sale.TokenFor.Milliseconds() * 1000,
 		paused: o.Sale.State == sale.Paused, stock: o.Sale.Stock, free: o.Sale.Stock, paid: o.Sale.Paid,
@@ -348,6 +349,12 @@ func (s *state) returnUnit(user, id string) (bool, *reservation) {
 	p.reserved = slices.DeleteFunc(p.reserved, func(o *reservation) bool { return o == h })
 	p.returned++
 	return true, h
+}
+
+func (s *state) setTerms(t sale.Terms) {
+	if t.Version > s.version {
+		s.version, s.ends, s.perUser, s.pay = t.Version, micros(t.EndsAt), t.PerUser, t.PayWithin
+	}
 }
 
 func (s *state) setStock(stock int64) error {

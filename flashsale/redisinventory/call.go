@@ -25,7 +25,7 @@ type script struct {
 // scripts holds the scripts of this package by name. Scripts that use a whole state begin with
 // common.lua, and those that use tickets continue with queue.lua.
 type scripts struct {
-	begin, build, open, close, drop, pause, stock, paid, look, join, poll, reserve, transfer, giveBack, count, next, done, attend script
+	begin, build, open, close, drop, pause, stock, terms, paid, look, join, poll, reserve, transfer, giveBack, count, next, done, attend script
 }
 
 func load() (*scripts, error) {
@@ -50,7 +50,7 @@ func load() (*scripts, error) {
 	}{
 		{&s.begin, "begin", withState}, {&s.build, "build", alone}, {&s.open, "open", withState},
 		{&s.close, "close", withState}, {&s.drop, "drop", withState}, {&s.pause, "pause", withState},
-		{&s.stock, "stock", withState}, {&s.paid, "paid", withState}, {&s.look, "look", withQueue},
+		{&s.stock, "stock", withState}, {&s.terms, "terms", withState}, {&s.paid, "paid", withState}, {&s.look, "look", withQueue},
 		{&s.join, "join", withQueue}, {&s.poll, "poll", withQueue}, {&s.reserve, "reserve", withQueue},
 		{&s.transfer, "transfer", withState}, {&s.giveBack, "return", withState},
 		{&s.count, "count", withQueue}, {&s.next, "next", alone}, {&s.done, "done", alone},

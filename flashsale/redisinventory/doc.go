@@ -67,5 +67,5 @@
 // serve (LOADING, READONLY, MASTERDOWN, CLUSTERDOWN, TRYAGAIN, OOM, BUSY and others) wrap
 // sale.ErrUnavailable. This package sends nothing twice, so a failed call may have happened.
 // Reserve can be called again with the same ticket and returns the first reservation. Open,
-// Close, Transfer, Return, SetStock, SetPaid, Ack and Delete can be called again too.
+// Close, Transfer, Return, SetStock, SetTerms, SetPaid, Ack and Delete can be called again too.
 package redisinventory

@@ -44,7 +44,7 @@ func (g *Inventory) Open(ctx context.Context, o sale.InitialState) error {
 	case words[0] == "stale" && len(words) == 2:
 		return g.states.lost("open", id, epoch, words[1])
 	case words[0] == "here":
-		return g.finished(id, epoch, words)
+		return finished(g, id, epoch, words)
 	case words[0] != "ok" || len(words) != 5:
 		return g.failed("open", errReply)
 	}
@@ -66,7 +66,7 @@ func (g *Inventory) Open(ctx context.Context, o sale.InitialState) error {
 		flag(s.State == sale.Paused), itoa(s.Stock),
 		itoa(s.StartsAt.UnixMilli()), itoa(s.EndsAt.UnixMilli()), itoa(s.Lobby.Milliseconds()),
 		flag(s.Queue == sale.Shuffled), strconv.Itoa(s.PerUser), itoa(s.PayWithin.Milliseconds()),
-		strconv.Itoa(s.Headroom), itoa(s.TokenFor.Milliseconds()), itoa(s.Paid),
+		strconv.Itoa(s.Headroom), itoa(s.TokenFor.Milliseconds()), itoa(s.Paid), itoa(s.Version),
 	})
 	switch {
 	case err != nil:
@@ -78,11 +78,11 @@ func (g *Inventory) Open(ctx context.Context, o sale.InitialState) error {
 	case words[0] == "moved":
 		return fmt.Errorf("redisinventory: open: %w: the server changed while the state was built", sale.ErrUnavailable)
 	}
-	return g.finished(id, epoch, words)
+	return finished(g, id, epoch, words)
 }
 
 // finished records that there is a state.
-func (g *Inventory) finished(id string, epoch int64, words []string) error {
+func finished(g *Inventory, id string, epoch int64, words []string) error {
 	if len(words) != 2 {
 		return g.failed("open", errReply)
 	}

@@ -75,6 +75,16 @@ func (g *Inventory) SetStock(ctx context.Context, id string, epoch int64, stock 
 	return err
 }
 
+// SetTerms implements sale.Inventory.
+func (g *Inventory) SetTerms(ctx context.Context, id string, epoch int64, t sale.Terms) error {
+	if err := t.Validate(); err != nil {
+		return fmt.Errorf("redisinventory: terms: %w", err)
+	}
+	_, _, err := g.on(ctx, &g.scripts.terms, id, epoch, itoa(t.Version), itoa(t.EndsAt.UnixMilli()), strconv.Itoa(t.PerUser),
+		itoa(t.PayWithin.Milliseconds()), itoa(keeping.Milliseconds()))
+	return err
+}
+
 // SetPaid implements sale.Inventory.
 func (g *Inventory) SetPaid(ctx context.Context, id string, epoch int64, paid int64) error {
 	if paid < 0 || paid > 1<<53 {

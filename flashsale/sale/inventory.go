@@ -62,6 +62,10 @@ type Inventory interface {
 	// than before is an error that wraps ErrInvalid.
 	SetStock(ctx context.Context, sale string, epoch int64, stock int64) error
 
+	// SetTerms sets the settings of a sale that was edited. Terms of a Version that is not later
+	// than before change nothing; the InitialState has those of its sale.
+	SetTerms(ctx context.Context, sale string, epoch int64, t Terms) error
+
 	// SetPaid raises the number of paid units, 0 to 2^53. A smaller number than before
 	// changes nothing. Return lowers it to the number of reserved units, because a paid order may
 	// be refunded. An inventory only reports it in Counts. In this

@@ -43,8 +43,9 @@ type SaleLedger interface {
 	// draft, the error wraps ErrConflict. An invalid draft is an error that wraps ErrInvalid.
 	Create(ctx context.Context, merchant, key string, d Draft, now time.Time) (Sale, error)
 
-	// Edit replaces the draft of a sale that is at version and not exposed yet.
-	Edit(ctx context.Context, merchant, id string, version int64, d Draft) (Sale, error)
+	// Edit replaces the settings of a sale that is at version, as Sale.ValidateEdit allows. The
+	// audit log has each change.
+	Edit(ctx context.Context, merchant, id string, version int64, d Draft, now time.Time) (Sale, error)
 
 	// Copy creates a draft from a sale of the merchant, with its product, once for each key of
 	// the sale. A repeated key returns the first copy as it is now. If the sale has started,

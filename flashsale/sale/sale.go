@@ -17,7 +17,8 @@ type Sale struct {
 	CreatedAt   time.Time
 }
 
-// Draft holds the settings of a sale. They can be edited until the sale is exposed.
+// Draft holds the settings of a sale. They can be edited until the sale is exposed, and some of
+// them until it ends: see Sale.ValidateEdit.
 type Draft struct {
 	SKU       string        // 1 to 64 characters: letters, digits, . _ -
 	Title     string        // 1 to 120 characters, no control characters

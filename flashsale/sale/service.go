@@ -69,6 +69,9 @@ type BuyerService interface {
 type MerchantService interface {
 	// Create creates a draft, once for each key of the merchant: see SaleLedger. key may be empty.
 	Create(ctx context.Context, merchant, key string, d Draft) (Sale, error)
+
+	// Edit replaces the settings of a sale at version, as Sale.ValidateEdit allows. All processes
+	// use them within seconds.
 	Edit(ctx context.Context, merchant, sale string, version int64, d Draft) (Sale, error)
 
 	// Copy creates a draft from a sale of the merchant, once for each key of the sale: see

@@ -124,8 +124,7 @@ func (c *catalog) set(row sale.Sale) *liveSale {
 	sales := c.live()
 	if l := sales[row.ID]; l != nil {
 		c.mu.Unlock()
-		l.setSale(row)
-		if l.isBusy(c.uptime()) {
+		if l.setSale(row) || l.isBusy(c.uptime()) {
 			signal(l.syncNow)
 		}
 		return l

@@ -59,6 +59,9 @@ func (g frozenGate) SetPaused(ctx context.Context, id string, epoch int64, pause
 func (g frozenGate) SetStock(ctx context.Context, id string, epoch, stock int64) error {
 	return thaw1(g.freezer, func() error { return g.Inventory.SetStock(ctx, id, epoch, stock) })
 }
+func (g frozenGate) SetTerms(ctx context.Context, id string, epoch int64, t sale.Terms) error {
+	return thaw1(g.freezer, func() error { return g.Inventory.SetTerms(ctx, id, epoch, t) })
+}
 func (g frozenGate) SetPaid(ctx context.Context, id string, epoch, paid int64) error {
 	return thaw1(g.freezer, func() error { return g.Inventory.SetPaid(ctx, id, epoch, paid) })
 }

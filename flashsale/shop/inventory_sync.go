@@ -19,11 +19,13 @@ type inventorySync struct {
 
 	stale      int // consecutive reads without a state
 	drift      drift
-	checkedAt  time.Time // when finishing the sale was tried last
-	paymentsAt time.Time // when pending payments were read last
-	settledAt  time.Time // when old acknowledged reservations were looked up last
-	drained    bool      // the streams of earlier epochs are drained
-	counted    bool      // in env.busy
+	checkedAt  time.Time  // when finishing the sale was tried last
+	paymentsAt time.Time  // when pending payments were read last
+	settledAt  time.Time  // when old acknowledged reservations were looked up last
+	terms      sale.Terms // that the inventory has at termsEpoch
+	termsEpoch int64
+	drained    bool // the streams of earlier epochs are drained
+	counted    bool // in env.busy
 }
 
 // minStale is the number of consecutive reads without a state after which the inventory is
@@ -116,10 +118,12 @@ func (s *inventorySync) rebuild(ctx context.Context, p *snapshot) {
 	}
 }
 
-// apply sets the pause, the stock and the payments of the inventory to those of the ledger.
+// apply sets the pause, the terms, the stock and the payments of the inventory to those of the
+// ledger.
 func (s *inventorySync) apply(ctx context.Context, p *snapshot) {
 	s.markSoldOut(ctx, p)
 	paused := p.sale.State != sale.Exposed
+	s.setTerms(ctx, p)
 	if p.counts.Paused == paused && p.counts.Stock >= p.sale.Stock {
 		return
 	}
@@ -132,6 +136,22 @@ func (s *inventorySync) apply(ctx context.Context, p *snapshot) {
 	}
 	s.sale.setSale(row)
 	s.follow(ctx, row)
+}
+
+// setTerms sets the terms of the inventory to those of the ledger. The inventory does not report
+// its terms, so each version is set once. An inventory ignores terms that are older than its own.
+func (s *inventorySync) setTerms(ctx context.Context, p *snapshot) {
+	terms := p.sale.Terms()
+	if terms == s.terms && p.sale.Epoch == s.termsEpoch {
+		return
+	}
+	ctx, cancel := s.call(ctx)
+	defer cancel()
+	if err := s.inventory.SetTerms(ctx, s.sale.id, p.sale.Epoch, terms); err != nil {
+		s.log.Warn("cannot set terms of inventory, will retry", "sale", s.sale.id, "error", err)
+		return
+	}
+	s.terms, s.termsEpoch = terms, p.sale.Epoch
 }
 
 // markSoldOut marks the sale as sold out in the inventory, if the process that took the last
@@ -159,7 +179,13 @@ func (s *inventorySync) markSoldOut(ctx context.Context, p *snapshot) {
 func (s *inventorySync) end(ctx context.Context) {
 	ctx, cancel := s.call(ctx)
 	defer cancel()
-	row, err := s.ledger.SetState(ctx, "flashsale", s.sale.id, sale.Ended, sale.ByMerchant, s.clock(), sale.Exposed, sale.Paused)
+	row, err := s.ledger.Sale(ctx, s.sale.id)
+	if err == nil && row.State != sale.Ended && row.EndsAt.After(s.sale.snapshot.Load().sale.EndsAt) {
+		s.sale.setSale(row) // it was edited
+		signal(s.sale.syncNow)
+		return
+	}
+	row, err = s.ledger.SetState(ctx, "flashsale", s.sale.id, sale.Ended, sale.ByMerchant, s.clock(), sale.Exposed, sale.Paused)
 	switch {
 	case errors.Is(err, sale.ErrConflict):
 		if row, err = s.ledger.Sale(ctx, s.sale.id); err == nil {

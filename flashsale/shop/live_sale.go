@@ -67,12 +67,14 @@ func newLiveSale(row sale.Sale, clock *inventoryClock) *liveSale {
 // setSale stores a row of the ledger, unless a newer one is known. A row may be old while the
 // ledger is slow, so the units and payments that the inventory reports are a lower bound. Paid
 // units become fewer only with a new version.
-func (l *liveSale) setSale(row sale.Sale) {
+//
+// It reports whether the terms of the sale have changed.
+func (l *liveSale) setSale(row sale.Sale) (edited bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old := l.snapshot.Load()
 	if row.Version < old.sale.Version || row.Epoch < old.sale.Epoch {
-		return
+		return false
 	}
 	next := *old
 	next.sale = row
@@ -86,6 +88,7 @@ func (l *liveSale) setSale(row sale.Sale) {
 		next.sale.Paid = max(next.paid, next.counts.Paid)
 	}
 	l.snapshot.Store(&next)
+	return row.Terms() != old.sale.Terms()
 }
 
 // setPaid raises the number of paid units to at least units.

@@ -67,11 +67,18 @@ func (m *merchants) Edit(ctx context.Context, merchant, id string, version int64
 	if _, err := m.Sale(ctx, merchant, id); err != nil {
 		return sale.Sale{}, err
 	}
-	ctx, cancel := m.call(ctx)
+	call, cancel := m.callToEnd(ctx)
 	defer cancel()
-	row, err := m.ledger.Edit(ctx, merchant, id, version, d)
+	row, err := m.ledger.Edit(call, merchant, id, version, d, m.clock())
 	if err != nil {
 		return sale.Sale{}, wrap("edit", err)
+	}
+	if row.State != sale.Drafted {
+		// If the inventory is unavailable, the inventorySync of any process sets its terms.
+		if err := m.inventory.SetTerms(call, id, row.Epoch, row.Terms()); err != nil {
+			m.log.Warn("cannot set terms of inventory, will retry", "sale", id, "error", err)
+		}
+		m.changed(call, row)
 	}
 	return row, nil
 }

@@ -27,6 +27,9 @@ func (g *switched) SetPaused(ctx context.Context, id string, epoch int64, paused
 func (g *switched) SetStock(ctx context.Context, id string, epoch, stock int64) error {
 	return g.Load().SetStock(ctx, id, epoch, stock)
 }
+func (g *switched) SetTerms(ctx context.Context, id string, epoch int64, t sale.Terms) error {
+	return g.Load().SetTerms(ctx, id, epoch, t)
+}
 func (g *switched) SetPaid(ctx context.Context, id string, epoch, paid int64) error {
 	return g.Load().SetPaid(ctx, id, epoch, paid)
 }

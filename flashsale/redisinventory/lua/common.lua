@@ -51,7 +51,7 @@ end
 
 -- load returns the state at the epoch, with the time in µs (us, and clock as text) and in ms
 -- (now), and the named fields. Without a state it returns nil and the reason. The field "fixed"
--- holds what never changes.
+-- holds what only an edit of the sale changes.
 local function load(...)
   local v = redis.call('HMGET', STATE, 'epoch', 'closed', 'clock', ...)
   if v[1] ~= ARGV[1] then return nil, 'none' end

@@ -144,7 +144,8 @@ func everyMethodStale(d *tester) {
 		for name, err := range map[string]error{
 			"Join": join, "Status": look, "Poll": poll, "Reserve": reserve, "Return": giveBack, "Transfer": transfer, "Counts": count,
 			"SetPaused": g.SetPaused(ctx, id, epoch, true), "SetStock": g.SetStock(ctx, id, epoch, 99),
-			"SetPaid": g.SetPaid(ctx, id, epoch, 99),
+			"SetPaid":  g.SetPaid(ctx, id, epoch, 99),
+			"SetTerms": g.SetTerms(ctx, id, epoch, sale.Terms{Version: 99, EndsAt: d.clock.Now(), PerUser: 1, PayWithin: time.Minute}),
 		} {
 			d.wantError(name+" "+what, err, sale.ErrStale)
 		}

@@ -71,6 +71,45 @@ func paidNeverFewer(d *tester) {
 	d.wantCounts(sale.Counts{Stock: 3, Free: 3, Backlog: 2})
 }
 
+// terms checks the settings that change while a sale runs: at once, and only to a later version.
+func terms(d *tester) {
+	d.open(stock(9), userLimit(1), func(s *sale.Sale) { s.Version = 5 })
+	end := d.clock.Now().Add(30 * time.Minute)
+	set := func(version int64, ends time.Time, perUser int, pay time.Duration) {
+		d.Helper()
+		if err := d.inventory.SetTerms(d.ctx, "sale", 1, sale.Terms{Version: version, EndsAt: ends, PerUser: perUser, PayWithin: pay}); err != nil {
+			d.Fatalf("SetTerms = %v", err)
+		}
+	}
+	wantSlot := func(user string, slot int, pay time.Duration) {
+		d.Helper()
+		if r := d.buy(user); r.Slot != slot || r.PayBy.Sub(r.At) != pay {
+			d.Fatalf("%s has %+v, want slot %d, to be paid within %v", user, r, slot, pay)
+		}
+	}
+	before := d.buy("ann")
+	pay := before.PayBy.Sub(before.At)
+	set(5, end.Add(-time.Hour), 9, time.Second) // the version of the InitialState
+	set(4, end.Add(-time.Hour), 9, time.Second)
+	d.wantStatus(d.join(d.joinRequest("ann")), sale.Spent, sale.PerUserLimit)
+	wantSlot("bob", 1, pay)
+	set(7, end, 2, time.Minute)
+	set(6, end.Add(-time.Hour), 9, time.Second) // late
+	wantSlot("ann", 2, time.Minute)
+	d.wantStatus(d.join(d.joinRequest("ann")), sale.Spent, sale.PerUserLimit)
+	d.wantCounts(sale.Counts{Stock: 9, Free: 6, Reserved: 3, Backlog: 3})
+	d.advance(end.Sub(d.clock.Now()) - time.Second)
+	wantSlot("cat", 1, time.Minute)
+	d.advance(time.Second)
+	d.wantStatus(d.join(d.joinRequest("dan")), sale.NoTicket, sale.HasEnded)
+	set(8, end.Add(time.Hour), 2, time.Minute)
+	wantSlot("dan", 1, time.Minute)
+	for _, t := range []sale.Terms{{Version: -1, EndsAt: end, PerUser: 1, PayWithin: time.Minute}, {EndsAt: end, PayWithin: time.Minute},
+		{EndsAt: end, PerUser: 1}, {PerUser: 1, PayWithin: time.Minute}} {
+		d.wantError("SetTerms", d.inventory.SetTerms(d.ctx, "sale", 1, t), sale.ErrInvalid)
+	}
+}
+
 func returnedOnce(d *tester) {
 	d.open(stock(2))
 	r, other := d.buy("ann"), d.buy("bob")

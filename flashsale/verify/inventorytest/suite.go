@@ -20,6 +20,7 @@ func Run(t *testing.T, open Open) {
 		{"1 units add up", unitsAddUp},
 		{"1 stock never decreases", stockGrows},
 		{"the paid count never decreases", paidNeverFewer},
+		{"terms that an edit changes", terms},
 		{"2 a refused call changes nothing", refusalsChangeNothing},
 		{"2 invalid arguments are refused", badArguments},
 		{"2 reasons come in order", reasonsInOrder},

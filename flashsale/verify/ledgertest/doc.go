@@ -36,6 +36,7 @@ func Run(t *testing.T, open func(t *testing.T) sale.Ledger) {
 		{"LeaseRefunds and SetRefund", refunds},
 		{"payment keys", paymentKeys},
 		{"Create and Edit", createAndEdit},
+		{"Edit of a sale that buyers see", editExposed},
 		{"Copy", copies},
 		{"invalid text", invalidTexts},
 		{"Sales and Live", sales},

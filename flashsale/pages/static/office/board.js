@@ -2,7 +2,7 @@ import { address } from "./address.js";
 import { call, random } from "./api.js";
 import { change, enter, table } from "./desk.js";
 import { Slot, blame, field, h, main, put, say } from "./dom.js";
-import { form } from "./form.js";
+import { EDITABLE, form } from "./form.js";
 import { persist, sure, why } from "./persist.js";
 import { about, money, moment, number, t } from "./text.js";
 import { Poll } from "./time.js";
@@ -108,9 +108,20 @@ function draw() {
   ]);
   edit.show([sale.state === "draft" ? sale.version : sale.state].join(), () => {
     if (sale.state === "draft") return [h("h2", {}, t("draft.edit")), form(sale, ["PUT", path, { version: sale.version }], t("draft.save"), saved)];
-    return sale.state === "ended" ? [] : [stock()];
+    return sale.state === "ended" ? [] : [stock(), settings()];
   });
   live.hidden = orders.hidden = networks.hidden = sale.state === "draft";
+}
+
+// settings returns the form of what can change while buyers see the sale. It is made when it is
+// opened, with the version of then.
+function settings() {
+  const el = h("details", { class: "card", id: "settings", ontoggle: () => {
+    if (!el.open) return;
+    while (el.children.length > 1) el.lastElementChild.remove();
+    el.append(h("p", { class: "hint" }, t("settings.hint")), form(sale, ["PUT", path, { version: sale.version }], t("draft.save"), (s) => { el.open = false; return saved(s); }, EDITABLE));
+  } }, h("summary", {}, t("settings.title")));
+  return el;
 }
 
 async function saved(s) {

@@ -73,9 +73,13 @@ export function faults(answer) {
   return errors.filter((e) => e.field in FIELDS).map((e) => [e.field, e.detail]);
 }
 
+// EDITABLE are the fields that can change while buyers see a sale.
+export const EDITABLE = ["title", "per_user", "ends_at", "pay_within_ms", "work"];
+
 // form returns the form of a draft. send is [method, path, other fields of the body]. done is
-// called with the sale that the server returns.
-export function form(draft, send, label, done) {
+// called with the sale that the server returns. It shows the fields of only, and sends the
+// others, and those that were not touched, as they are; null shows and reads all.
+export function form(draft, send, label, done, only = null) {
   const inputs = {};
   const note = h("p", { class: "note", role: "alert" });
   let key = "", sent = ""; // a repeated request of the same draft has the same key
@@ -85,8 +89,12 @@ export function form(draft, send, label, done) {
     return field(t(`draft.${name}`), input, t(`draft.${name}.hint`));
   });
   const lobby = () => { inputs.lobby_ms.closest(".field").hidden = inputs.queue.value !== "shuffled"; };
-  inputs.queue.addEventListener("change", lobby);
-  lobby();
+  if (only) for (const [name, input] of Object.entries(inputs)) input.closest(".field").hidden = !only.includes(name);
+  else {
+    inputs.queue.addEventListener("change", lobby);
+    lobby();
+  }
+  const before = Object.fromEntries(Object.entries(inputs).map(([name, input]) => [name, input.value]));
   const fault = (name, said) => {
     inputs[name].closest(".field").hidden = false;
     blame(inputs[name], said);
@@ -101,7 +109,8 @@ export function form(draft, send, label, done) {
       for (const input of Object.values(inputs)) blame(input, "");
       const body = { ...send[2] };
       for (const [name, f] of Object.entries(FIELDS)) {
-        body[name] = f.read(inputs[name].value, inputs.currency.value.trim());
+        const kept = only && inputs[name].value === before[name];
+        body[name] = kept ? draft[name] : f.read(inputs[name].value, inputs.currency.value.trim());
         if (Number.isNaN(body[name]) || body[name] === "") return fault(name, t("draft.unread"));
       }
       if (body.queue !== "shuffled") body.lobby_ms = 0;

@@ -111,6 +111,10 @@ func (g *generator) next(m *Model, now time.Time) command {
 		}
 	case n < 960:
 		return g.time(c, s, m, now)
+	case n < 962:
+		c.op = "terms"
+		c.terms = sale.Terms{Version: max(0, s.Version+g.r.Int64N(3)-1), EndsAt: now.Add(time.Duration(g.r.IntN(7200)) * time.Second).Truncate(time.Millisecond),
+			PerUser: min(10, s.PerUser+g.r.IntN(2)), PayWithin: time.Duration(1+g.r.IntN(1200)) * time.Second}
 	case n < 970:
 		c.op, c.flag = "pause", g.chance(40)
 	case n < 980:

@@ -154,6 +154,18 @@ func (m *Model) SetStock(_ context.Context, id string, epoch int64, stock int64)
 	return err
 }
 
+func (m *Model) SetTerms(_ context.Context, id string, epoch int64, t sale.Terms) error {
+	s, _, err := m.at(id, epoch)
+	defer m.mu.Unlock()
+	switch {
+	case t.Validate() != nil:
+		return sale.ErrInvalid
+	case err == nil && t.Version > s.Version:
+		s.Version, s.EndsAt, s.PerUser, s.PayWithin = t.Version, t.EndsAt, t.PerUser, t.PayWithin
+	}
+	return err
+}
+
 func (m *Model) SetPaid(_ context.Context, id string, epoch int64, paid int64) error {
 	s, _, err := m.at(id, epoch)
 	defer m.mu.Unlock()

@@ -48,6 +48,7 @@ type command struct {
 	join     sale.JoinRequest
 	reserve  sale.ReserveRequest
 	transfer sale.Reservation
+	terms    sale.Terms
 	user     string
 	id       string // of a reservation, a batch or a worker
 	ids      []string
@@ -71,6 +72,8 @@ func (c command) String() string {
 		return fmt.Sprintf("join %s/%d %s ticket %s rank %d lot %d max %d batch %q%s reservation %q backlog %d units %d", c.sale, c.epoch, j.User, j.Ticket, j.Rank, j.Lot, j.Max, j.Batch, until(j.Until), j.Reservation, j.MaxBacklog, j.MaxUnits)
 	case "reserve":
 		return fmt.Sprintf("reserve %s/%d %s ticket %s key %q id %s units %d", c.sale, c.epoch, c.reserve.User, c.reserve.Ticket, c.reserve.Key, c.reserve.Reservation, c.reserve.MaxUnits)
+	case "terms":
+		return fmt.Sprintf("terms %s/%d %+v", c.sale, c.epoch, c.terms)
 	case "transfer":
 		return fmt.Sprintf("transfer to %s/%d %+v", c.sale, c.epoch, c.transfer)
 	}
@@ -188,6 +191,8 @@ func (p *pair) call(g sale.Inventory, c command, model bool) (any, error) {
 		return nil, g.SetPaused(ctx, c.sale, c.epoch, c.flag)
 	case "stock":
 		return nil, g.SetStock(ctx, c.sale, c.epoch, c.n)
+	case "terms":
+		return nil, g.SetTerms(ctx, c.sale, c.epoch, c.terms)
 	case "paid":
 		return nil, g.SetPaid(ctx, c.sale, c.epoch, c.n)
 	case "join", "poll", "look":
