@@ -3,16 +3,11 @@ package office
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
-	"time"
 
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/wire"
 )
-
-// sendFor is the maximum duration of sending a report.
-const sendFor = 5 * time.Minute
 
 func (o *Office) mine(v *visit) {
 	after := v.r.URL.Query().Get("after")
@@ -192,51 +187,6 @@ func (o *Office) logged(v *visit) {
 	}
 	o.send(v, http.StatusOK, map[string]any{"log": all}, err)
 }
-
-// report sends the orders as CSV. An error after the first byte aborts the connection, so that
-// the client sees that the report is incomplete.
-func (o *Office) report(v *visit) {
-	w := &reportWriter{v: v}
-	err := o.c.Service.Report(v.r.Context(), v.merchant, v.sale, w)
-	switch {
-	case err == nil:
-		w.begin()
-	case !w.begun:
-		o.fail(v.w, v.r, err)
-	default:
-		o.c.Log.Error("report aborted", "sale", v.sale, "error", err)
-		panic(http.ErrAbortHandler)
-	}
-}
-
-// reportWriter writes the header of a report with its first byte.
-type reportWriter struct {
-	v     *visit
-	begun bool
-}
-
-func (w *reportWriter) begin() {
-	if w.begun {
-		return
-	}
-	w.begun = true
-	h := w.v.w.Header()
-	h.Set("Content-Type", "text/csv; charset=utf-8")
-	h.Set("Content-Disposition", `attachment; filename="`+w.v.sale+`.csv"`)
-	_ = http.NewResponseController(w.v.w).SetWriteDeadline(time.Now().Add(sendFor)) // test recorders have no deadline
-	w.v.w.WriteHeader(http.StatusOK)
-}
-
-func (w *reportWriter) Write(b []byte) (int, error) {
-	w.begin()
-	n, err := w.v.w.Write(b)
-	if err != nil {
-		return n, fmt.Errorf("office: report: %w", err)
-	}
-	return n, nil
-}
-
-var _ io.Writer = (*reportWriter)(nil)
 
 // emptyBody reports whether the body has no member, and refuses if it has.
 func (v *visit) emptyBody() bool {

@@ -135,6 +135,7 @@ func (o *Office) routes() {
 	handle("POST /api/sales/{sale}/orders/{reservation}/refund", func(v *visit) { refundOrder(o, v) })
 	handle("GET /api/sales/{sale}/networks", o.networks)
 	handle("GET /api/sales/{sale}/report.csv", o.report)
+	handle("GET /api/sales/{sale}/orders.jsonl", func(v *visit) { exportOrders(o, v) })
 	handle("POST /api/sales/{sale}/reconcile", o.reconcile)
 	handle("GET /api/sales/{sale}/log", o.logged)
 	if o.c.Webhooks != nil {

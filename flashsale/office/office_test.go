@@ -28,6 +28,9 @@ type merchants struct {
 	draft  sale.Draft
 	err    error
 	report func(w io.Writer) error
+
+	orders    int // of EachOrder
+	exportErr error
 }
 
 func (m *merchants) note(format string, args ...any) (sale.Sale, error) {
@@ -109,6 +112,19 @@ func (m *merchants) Report(_ context.Context, who, id string, w io.Writer) error
 		return err
 	}
 	return m.report(w)
+}
+
+func (m *merchants) EachOrder(_ context.Context, who, id string, row func(sale.Order) error) error {
+	if _, err := m.note("each %s %s", who, id); err != nil {
+		return err
+	}
+	for i := range m.orders {
+		o := sale.Order{Reservation: sale.Reservation{ID: fmt.Sprint("r-", i), User: "eve", Slot: 1}, State: sale.Cancelled, Price: 100, Refunds: 1, Refunded: 1, Returned: 100}
+		if err := row(o); err != nil {
+			return err
+		}
+	}
+	return m.exportErr
 }
 
 func (m *merchants) Reconcile(_ context.Context, who, id string) (sale.ReconcileResult, error) {
@@ -374,6 +390,56 @@ func TestReport(t *testing.T) {
 	}
 	if err == nil {
 		t.Error("half a report looks like a whole one")
+	}
+}
+
+// TestExport checks that the last line of an export has its number of orders, or its error, and that a
+// client sees an incomplete one also at the connection.
+func TestExport(t *testing.T) {
+	o := openOffice(t, nil)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Set("Cookie", "fs_office="+o.session(webtest.Start().Add(time.Hour)))
+		o.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	get := func() (*http.Response, []string, error) {
+		t.Helper()
+		resp, err := http.Get(server.URL + "/api/sales/a1/orders.jsonl")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		return resp, strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"), err
+	}
+	for _, n := range []int{0, 1, 3000} {
+		o.desk.orders = n
+		resp, lines, err := get()
+		if err != nil || resp.StatusCode != 200 || len(lines) != n+1 || lines[n] != fmt.Sprintf(`{"end":{"orders":%d,"complete":true}}`, n) {
+			t.Errorf("%d orders: %d, %d lines, the last is %s, %v", n, resp.StatusCode, len(lines), lines[len(lines)-1], err)
+		}
+		if kind, name := resp.Header.Get("Content-Type"), resp.Header.Get("Content-Disposition"); kind != "application/jsonl; charset=utf-8" || !strings.Contains(name, "a1.jsonl") {
+			t.Errorf("%q, %q", kind, name)
+		}
+		for i, line := range lines[:n] {
+			var order struct {
+				Reservation, State, Currency string
+				Refunded                     int
+				Returned                     int `json:"money_returned"`
+			}
+			if err := json.Unmarshal([]byte(line), &order); err != nil || order.Reservation != fmt.Sprint("r-", i) || order.State != "cancelled" || order.Currency != "CNY" || order.Refunded != 1 || order.Returned != 100 {
+				t.Fatalf("line %d: %s, %v", i, line, err)
+			}
+		}
+	}
+	// The database fails after 3,000 orders, and before the first part is sent.
+	o.desk.exportErr = sale.ErrUnavailable
+	if _, lines, err := get(); err == nil || len(lines) != 3001 || lines[3000] != `{"end":{"orders":3000,"complete":false,"error":"unavailable"}}` {
+		t.Errorf("an export that breaks off: %d lines, the last is %s, %v", len(lines), lines[len(lines)-1], err)
+	}
+	o.desk.orders = 1
+	if resp, lines, err := get(); err != nil || resp.StatusCode != 503 {
+		t.Errorf("an export that cannot begin: %d %v, %v", resp.StatusCode, lines, err)
 	}
 }
 

@@ -131,13 +131,36 @@ func (m *merchants) AuditLog(ctx context.Context, merchant, id string) ([]sale.A
 var reportHeader = []string{"reservation", "user", "slot", "state", "price", "currency",
 	"reserved_at", "placed_at", "changed_at", "pay_by", "payment", "refunds_due", "money_returned", "name", "phone", "country", "city", "street", "street2", "postal"}
 
+// EachOrder implements sale.MerchantService.
+func (m *merchants) EachOrder(ctx context.Context, merchant, id string, row func(sale.Order) error) error {
+	if _, err := m.Sale(ctx, merchant, id); err != nil {
+		return err
+	}
+	if err := m.ledger.EachOrder(ctx, id, row); err != nil {
+		return wrap("orders", err)
+	}
+	return nil
+}
+
+// startedWriter records whether anything was written.
+type startedWriter struct {
+	io.Writer
+	started bool
+}
+
+func (w *startedWriter) Write(b []byte) (int, error) {
+	w.started = true
+	return w.Writer.Write(b)
+}
+
 // Report implements sale.MerchantService. It writes CSV by RFC 4180.
 func (m *merchants) Report(ctx context.Context, merchant, id string, w io.Writer) error {
 	row, err := m.Sale(ctx, merchant, id)
 	if err != nil {
 		return err
 	}
-	out := csv.NewWriter(w)
+	started := &startedWriter{Writer: w}
+	out := csv.NewWriter(started)
 	out.UseCRLF = true
 	if err := out.Write(reportHeader); err != nil {
 		return err
@@ -158,10 +181,15 @@ func (m *merchants) Report(ctx context.Context, merchant, id string, w io.Writer
 			cell(o.Contact.Name), cell(o.Contact.Phone),
 			cell(a.Country), cell(a.City), cell(a.Street), cell(a.Street2), cell(a.Postal)})
 	})
+	total := make([]string, len(reportHeader))
 	if err != nil {
+		if started.started { // the reader would take what it has for all
+			total[0], total[1], total[3] = "error", strconv.FormatInt(orders, 10)+" orders", "incomplete"
+			_ = out.Write(total)
+			out.Flush()
+		}
 		return wrap("report", err)
 	}
-	total := make([]string, len(reportHeader))
 	total[0], total[1], total[3] = "total", strconv.FormatInt(orders, 10)+" orders", strconv.FormatInt(paid, 10)+" paid"
 	total[4], total[5], total[11] = strconv.FormatInt(sum, 10), cell(row.Currency), strconv.FormatInt(refunds, 10)
 	total[12] = strconv.FormatInt(returned, 10)

@@ -48,6 +48,7 @@ func TestMerchants(t *testing.T) {
 			"stock":     func() error { _, err := w.AddStock(w.ctx, "n", s.ID, "k", 1); return err },
 			"board":     func() error { _, err := w.Dashboard(w.ctx, "n", s.ID); return err },
 			"report":    func() error { return w.Report(w.ctx, "n", s.ID, &strings.Builder{}) },
+			"export":    func() error { return w.EachOrder(w.ctx, "n", s.ID, nil) },
 			"reconcile": func() error { _, err := w.Reconcile(w.ctx, "n", s.ID); return err },
 			"log":       func() error { _, err := w.AuditLog(w.ctx, "n", s.ID); return err },
 		} {
@@ -191,6 +192,40 @@ func TestReportCells(t *testing.T) {
 					t.Errorf("row %d has the cell %q", i, c)
 				}
 			}
+		}
+	})
+}
+
+// A brokenExport fails after it has passed some orders.
+type brokenExport struct {
+	sale.Ledger
+	orders int
+}
+
+func (l brokenExport) EachOrder(_ context.Context, _ string, row func(sale.Order) error) error {
+	for range l.orders {
+		if err := row(sale.Order{Reservation: sale.Reservation{ID: "r"}, State: sale.Paid, Price: 1}); err != nil {
+			return err
+		}
+	}
+	return sale.ErrUnavailable
+}
+
+// TestReportThatBreaksOff checks that a report has no totals if the ledger fails in the middle.
+func TestReportThatBreaksOff(t *testing.T) {
+	inShop(t, func(w *world) {
+		s := w.exposed(draft(10))
+		for orders, want := range map[int]string{1: "", 5000: "error,5000 orders,,incomplete,"} {
+			broken := w.started("broken", func(c *shop.Config) { c.Ledger = brokenExport{w.ledger, orders} })
+			var out strings.Builder
+			if err := broken.Report(w.ctx, "m", s.ID, &out); !errors.Is(err, sale.ErrUnavailable) {
+				t.Errorf("%d orders: %v, want unavailable", orders, err)
+			}
+			lines := strings.Split(strings.TrimSuffix(out.String(), "\r\n"), "\r\n")
+			if last := lines[len(lines)-1]; !strings.HasPrefix(last, want) || want == "" && out.Len() > 0 || strings.Contains(out.String(), "total") {
+				t.Errorf("%d orders: %d bytes, the last line is %q, want %q", orders, out.Len(), last, want)
+			}
+			broken.Stop()
 		}
 	})
 }

@@ -105,6 +105,7 @@ function draw() {
     }, t(doing === name ? "do.busy" : `do.${name}`))),
     h("button", { type: "button", id: "do-copy", class: "quiet", "aria-disabled": doing ? "true" : undefined, onclick: copy }, t(doing === "copy" ? "do.busy" : "do.copy")),
     sale.state !== "draft" && h("a", { class: "button quiet", id: "csv", href: `${path}/report.csv`, download: `${id}.csv` }, t("do.csv")),
+    sale.state !== "draft" && h("a", { class: "button quiet", id: "jsonl", href: `${path}/orders.jsonl`, download: `${id}.jsonl` }, t("do.jsonl")),
   ]);
   edit.show([sale.state === "draft" ? sale.version : sale.state].join(), () => {
     if (sale.state === "draft") return [h("h2", {}, t("draft.edit")), form(sale, ["PUT", path, { version: sale.version }], t("draft.save"), saved)];
