@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -186,8 +187,7 @@ func (d *interfaces) peek(t *testing.T, policy string, key ...string) int64 {
 // exactly the limit, and that the remaining tokens match.
 func TestSharedExactly(t *testing.T) {
 	t.Parallel()
-	weir := programtest.Weir(t)
-	for _, c := range []struct {
+	cases := []struct {
 		name, limit string
 		cost, want  int
 	}{
@@ -196,21 +196,18 @@ func TestSharedExactly(t *testing.T) {
 		{"sliding_log", "1000/h sliding_log", 1, 1000},
 		{"token_bucket", "1000/30d", 1, 1000},
 		{"leaky_bucket", "1000/30d leaky_bucket burst 999", 1, 1000},
-		{"cost 7", "1000/h fixed_window", 7, 142},
-	} {
+		{"cost_7", "1000/h fixed_window", 7, 142},
+	}
+	policies := "policies:\n"
+	for _, c := range cases {
+		policies += fmt.Sprintf("  - { name: %s, match: /%[1]s/*, key: [client.ip, \"header:X-User\"], limits: %s, cost: %d, on_store_error: closed }\n", c.name, c.limit, c.cost)
+	}
+	d := startInterfaces(t, programtest.Weir(t), redistest.Start(t).Addr, policies)
+	const clients, each = 16, 60
+	all := d.askers(t, "127.0.0.7", clients, "X-User", "ann:1|é")
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			d := startInterfaces(t, weir, redistest.Start(t).Addr, fmt.Sprintf(`
-policies:
-  - name: shared
-    match: /api/*
-    key: [client.ip, "header:X-User"]
-    limits: %s
-    cost: %d
-    on_store_error: closed
-`, c.limit, c.cost))
-			const clients, each = 16, 60
-			all := d.askers(t, "127.0.0.7", clients, "X-User", "ann:1|é")
-			got := hammer(all, each, "/api/orders", "/API//orders/7", "/api/x?y=z")
+			got := hammer(all, each, "/"+c.name+"/orders", "/"+strings.ToUpper(c.name)+"//orders/7", "/"+c.name+"/x?y=z")
 			got.check(t, 3*clients*each)
 			if got.sum() != c.want {
 				t.Errorf("%v: %d admitted, want %d", got.admitted, got.sum(), c.want)
@@ -220,7 +217,7 @@ policies:
 					t.Errorf("%s admitted none, want some", name)
 				}
 			}
-			if left := d.peek(t, "shared", "127.0.0.7", "ann:1|é"); left != int64(1000-c.want*c.cost) {
+			if left := d.peek(t, c.name, "127.0.0.7", "ann:1|é"); left != int64(1000-c.want*c.cost) {
 				t.Errorf("%d remain, want %d", left, 1000-c.want*c.cost)
 			}
 			t.Logf("%d requests: %d admitted %v, %d denied", 3*clients*each, got.sum(), got.admitted, got.denied)
