@@ -151,7 +151,7 @@ func (l *lines) await(what string, want ...string) {
 // TestExampleErrorchain stops Redis while the program runs and starts it again.
 func TestExampleErrorchain(t *testing.T) {
 	t.Parallel()
-	binary, redis := programtest.Build(t, "./examples/errorchain"), startDurableRedis(t)
+	binary, redis := programtest.Build(t, "./examples/errorchain"), redistest.StartDurable(t)
 	text, err := os.ReadFile("../examples/errorchain/weir.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -160,13 +160,13 @@ func TestExampleErrorchain(t *testing.T) {
 	if err := os.WriteFile(file, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	l := runs(t, binary, "-redis", redis.addr, "-config", file, "-every", "20ms")
+	l := runs(t, binary, "-redis", redis.Addr, "-config", file, "-every", "20ms")
 	const alice, bob = "alice: id of alice", "bob: id of bob"
 	l.await("with Redis", alice, bob)
 	l.await("too often", "alice: not now, alice: 0 left of 5/s sliding_log", "bob: not now, bob: 0 left of 5/s sliding_log")
-	redis.kill()
+	redis.Stop()
 	l.await("without Redis", "alice: remembered id of alice", "bob: reserved id for bob")
-	redis.start(t)
+	redis.Restart(t)
 	l.await("with Redis again", alice, bob)
 	l.await("too often again", "alice: not now, alice: 0 left of 5/s sliding_log")
 

@@ -3,12 +3,10 @@ package e2e_test
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,7 +17,6 @@ import (
 
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
-	"github.com/floodweir/weir/internal/porttest"
 )
 
 // How many programs of examples/paid the tests run, and how many replicas each has.
@@ -84,45 +81,6 @@ func (p *paidProcess) end(s os.Signal) {
 	}
 }
 
-// A durableRedis keeps every acknowledged write and can be restarted.
-type durableRedis struct {
-	addr, dir string
-	cmd       *exec.Cmd
-}
-
-func startDurableRedis(t *testing.T) *durableRedis {
-	r := &durableRedis{addr: porttest.Address(t), dir: t.TempDir()}
-	r.start(t)
-	t.Cleanup(r.kill)
-	return r
-}
-
-func (r *durableRedis) start(t *testing.T) {
-	t.Helper()
-	_, port, _ := net.SplitHostPort(r.addr)
-	r.cmd = exec.Command("redis-server", "--bind", "127.0.0.1", "--port", port, "--dir", r.dir,
-		"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--logfile", filepath.Join(r.dir, "log"))
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	redistest.Await(t, "redis-server", func() error {
-		c, err := redistest.Dial(r.addr)
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		_, err = c.Do("PING")
-		return err
-	})
-}
-
-func (r *durableRedis) kill() {
-	if r.cmd.ProcessState == nil {
-		r.cmd.Process.Kill()
-		r.cmd.Wait()
-	}
-}
-
 // TestPaid runs the example as four processes that share a budget. The API receives exactly
 // the budget.
 func TestPaid(t *testing.T) {
@@ -158,10 +116,10 @@ func TestPaid(t *testing.T) {
 // spend it. Without Redis nothing is sent, and in total the API does not receive more than the
 // budget.
 func TestPaidThroughFaults(t *testing.T) {
-	binary, api, redis := programtest.Build(t, "./examples/paid"), startPaidAPI(t), startDurableRedis(t)
+	binary, api, redis := programtest.Build(t, "./examples/paid"), startPaidAPI(t), redistest.StartDurable(t)
 	const budget = 400
 	start := func() *paidProcess {
-		return startPaid(t, binary, "-redis", "redis://"+redis.addr, "-api", api.URL, "-calls", "0",
+		return startPaid(t, binary, "-redis", "redis://"+redis.Addr, "-api", api.URL, "-calls", "0",
 			"-replicas", strconv.Itoa(paidReplicas), "-limits", fmt.Sprintf("200/s burst 20, %d/24h fixed_window", budget))
 	}
 	ps := make([]*paidProcess, paidProcesses)
@@ -170,7 +128,7 @@ func TestPaidThroughFaults(t *testing.T) {
 	}
 	api.await(t, 100)
 
-	redis.kill()
+	redis.Stop()
 	atKill := api.calls.Load()
 	redistest.Await(t, "no calls without a store", func() error {
 		if n := api.quiet(700 * time.Millisecond); n != 0 {
@@ -182,7 +140,7 @@ func TestPaidThroughFaults(t *testing.T) {
 	if n := atRestart - atKill; n > paidProcesses*paidReplicas { // calls admitted before are in flight
 		t.Errorf("the API received %d calls without a store", n)
 	}
-	redis.start(t)
+	redis.Restart(t)
 	api.await(t, atRestart+50)
 
 	for i := range 2 {

@@ -18,60 +18,7 @@ import (
 	"github.com/floodweir/weir/e2e/nginxtest"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
-	"github.com/floodweir/weir/internal/porttest"
 )
-
-// A durable is a Redis that keeps acknowledged writes and can be restarted.
-type durable struct {
-	addr, dir string
-	cmd       *exec.Cmd
-}
-
-func startDurable(t *testing.T) *durable {
-	r := &durable{addr: porttest.Address(t), dir: t.TempDir()}
-	r.start(t)
-	t.Cleanup(r.kill)
-	return r
-}
-
-func (r *durable) start(t *testing.T) {
-	t.Helper()
-	_, port, _ := net.SplitHostPort(r.addr)
-	r.cmd = exec.Command("redis-server", "--bind", "127.0.0.1", "--port", port, "--dir", r.dir,
-		"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--logfile", filepath.Join(r.dir, "log"))
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	redistest.Await(t, "redis-server", func() error {
-		_, err := r.do("PING")
-		return err
-	})
-}
-
-func (r *durable) do(args ...any) (any, error) {
-	c, err := redistest.Dial(r.addr)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	return c.Do(args...)
-}
-
-func (r *durable) kill() {
-	if r.cmd.ProcessState == nil {
-		r.cmd.Process.Kill()
-		r.cmd.Wait()
-	}
-}
-
-// stall stops or resumes the server's process.
-func (r *durable) stall(still bool) {
-	s := syscall.SIGCONT
-	if still {
-		s = syscall.SIGSTOP
-	}
-	r.cmd.Process.Signal(s)
-}
 
 // A load is a set of clients that request one path each until stopped. Each uses its own keys
 // one after the other, 40 requests per key, and records the responses.
@@ -247,16 +194,16 @@ func (l *load) last(key string) bool {
 // TestFaultRestart restarts Redis. Without it a closed policy denies and an open one admits;
 // afterwards Redis decides again. No key exceeds the limit, and no request waits long.
 func TestFaultRestart(t *testing.T) {
-	redis := startDurable(t)
-	s := startEdge(t, programtest.Weir(t), writePolicies(t, redis.addr, "failover: { deadline: 1s }\n"+faultPolicies), 4)
+	redis := redistest.StartDurable(t)
+	s := startEdge(t, programtest.Weir(t), writePolicies(t, redis.Addr, "failover: { deadline: 1s }\n"+faultPolicies), 4)
 	l := startLoad(t, "http://"+s.Addr, 8, "/closed", "/open")
 	for round := range 3 {
 		l.goOn(t, "/closed yes", 100)
 		l.goOn(t, "/open yes", 100)
-		redis.kill()
+		redis.Stop()
 		l.goOn(t, "/closed away", 100)
 		l.goOn(t, "/open away", 100)
-		redis.start(t)
+		redis.Restart(t)
 		t.Logf("round %d: Redis is back after %v", round, l.seenNow())
 	}
 	l.goOn(t, "/closed yes", 200)
@@ -280,15 +227,15 @@ func (l *load) seenNow() string {
 // TestFaultStall checks that a stopped Redis process costs a request no more than its
 // deadline.
 func TestFaultStall(t *testing.T) {
-	redis := startDurable(t)
-	s := startEdge(t, programtest.Weir(t), writePolicies(t, redis.addr, "failover: { deadline: 100ms }\n"+faultPolicies), 2)
+	redis := redistest.StartDurable(t)
+	s := startEdge(t, programtest.Weir(t), writePolicies(t, redis.Addr, "failover: { deadline: 100ms }\n"+faultPolicies), 2)
 	l := startLoad(t, "http://"+s.Addr, 8, "/closed", "/open")
 	l.goOn(t, "/closed yes", 100)
-	redis.stall(true)
-	defer redis.stall(false)
+	syscall.Kill(redis.PID(), syscall.SIGSTOP)
+	defer syscall.Kill(redis.PID(), syscall.SIGCONT)
 	l.goOn(t, "/closed away", 30)
 	l.goOn(t, "/open away", 30)
-	redis.stall(false)
+	syscall.Kill(redis.PID(), syscall.SIGCONT)
 	l.goOn(t, "/closed yes", 200)
 	l.goOn(t, "/open yes", 200)
 	l.end(t, 25)

@@ -79,7 +79,7 @@ func (s *Server) await() error {
 		if c, err := Dial(s.Addr); err == nil {
 			_, err = c.Do("PING")
 			c.Close()
-			if _, answered := err.(Error); err == nil || answered {
+			if e, answered := err.(Error); err == nil || answered && !strings.HasPrefix(string(e), "LOADING") {
 				return nil
 			}
 		}
@@ -92,7 +92,13 @@ func (s *Server) await() error {
 	}
 }
 
-// Restart starts a stopped server again, without its data.
+// StartDurable runs a redis-server that keeps acknowledged writes when it is stopped.
+func StartDurable(t testing.TB) *Server {
+	t.Helper()
+	return Start(t, "appendonly yes", "appendfsync always")
+}
+
+// Restart starts a stopped server again, without its data unless it is durable.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	cmd := exec.Command(s.cmd.Path, s.cmd.Args[1:]...)
