@@ -28,11 +28,11 @@ type redisFault struct {
 func redisFaults() []redisFault {
 	killed := func(fsync string) func(*testing.T) (string, func(string) time.Time) {
 		return func(t *testing.T) (string, func(string) time.Time) {
-			p := startRedisProcess(t, fsync)
-			return "redis://127.0.0.1:" + p.port, func(string) time.Time {
+			p := startRedisServer(t, fsync)
+			return "redis://" + p.Addr, func(string) time.Time {
 				broken := time.Now()
-				p.kill()
-				p.start()
+				p.Stop()
+				p.Restart(t)
 				return broken
 			}
 		}

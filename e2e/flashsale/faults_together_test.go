@@ -61,8 +61,8 @@ func TestBothDatabasesKilled(t *testing.T) {
 }
 
 func killBoth(t *testing.T, processes int, fsync string) {
-	pg, redis := pgtest.Start(t, "max_connections=200"), startRedisProcess(t, fsync)
-	url := "redis://127.0.0.1:" + redis.port
+	pg, redis := pgtest.Start(t, "max_connections=200"), startRedisServer(t, fsync)
+	url := "redis://" + redis.Addr
 	y := newTrial(t, sharedConfig(t, pg.DSN(pg.NewDB(t)), url), url)
 	y.failed, y.units, y.pay = true, 80, 4*time.Second
 	for range processes {
@@ -73,11 +73,11 @@ func killBoth(t *testing.T, processes int, fsync string) {
 		release := holdOrders(t, y.config.Database)
 		until(ctx, time.Now().Add(rand.N(800*time.Millisecond)))
 		var both sync.WaitGroup
-		both.Go(redis.kill)
+		both.Go(redis.Stop)
 		both.Go(pg.Kill)
 		both.Wait()
 		release()
-		both.Go(func() { until(ctx, time.Now().Add(rand.N(time.Second))); redis.start() })
+		both.Go(func() { until(ctx, time.Now().Add(rand.N(time.Second))); redis.Restart(t) })
 		both.Go(func() { until(ctx, time.Now().Add(rand.N(time.Second))); pg.Start(t) })
 		both.Wait()
 		back = time.Now()

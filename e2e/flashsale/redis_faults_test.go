@@ -2,9 +2,6 @@ package flashsale_test
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,7 +9,6 @@ import (
 
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/redisinventory"
-	"github.com/floodweir/weir/internal/porttest"
 )
 
 const redisUnits = 240
@@ -20,50 +16,14 @@ const redisUnits = 240
 // redisFaultConfig detects faults quickly.
 var redisFaultConfig = redisinventory.Config{Redeliver: time.Second, Deadline: time.Second, Watch: 200 * time.Millisecond}
 
-// A redisProcess is a redis-server that can be killed and restarted on its data.
-type redisProcess struct {
-	t    *testing.T
-	port string
-	conf string
-	cmd  *exec.Cmd
-}
-
-func startRedisProcess(t *testing.T, fsync string) *redisProcess {
-	dir := t.TempDir()
-	p := &redisProcess{t: t, port: strconv.Itoa(porttest.Free(t)), conf: filepath.Join(dir, "redis.conf")}
-	text := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsave \"\"\nlogfile %s/log\n", p.port, dir, dir)
-	if fsync != "" {
-		text += "appendonly yes\nappendfsync " + fsync + "\n"
+// startRedisServer starts a redis-server that can be stopped and restarted on its data, of which it
+// has none without fsync.
+func startRedisServer(t *testing.T, fsync string) *redistest.Server {
+	t.Helper()
+	if fsync == "" {
+		return redistest.Start(t)
 	}
-	if err := os.WriteFile(p.conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p.start()
-	t.Cleanup(p.kill)
-	return p
-}
-
-func (p *redisProcess) start() {
-	p.cmd = exec.Command("redis-server", p.conf)
-	if err := p.cmd.Start(); err != nil {
-		p.t.Fatal(err)
-	}
-	redistest.Await(p.t, "redis-server answers", func() error {
-		c, err := redistest.Dial("127.0.0.1:" + p.port)
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		_, err = c.Do("PING")
-		return err
-	})
-}
-
-func (p *redisProcess) kill() {
-	if p.cmd.ProcessState == nil {
-		p.cmd.Process.Kill()
-		p.cmd.Wait()
-	}
+	return redistest.Start(t, "appendonly yes", "appendfsync "+fsync)
 }
 
 // TestRedisKill kills the server in the middle of a sale and restarts it. With appendfsync
@@ -75,13 +35,13 @@ func TestRedisKill(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var tally redisTally
 			for range count(2, 50) {
-				p := startRedisProcess(t, fsync)
-				g := redisInventory(t, redisFaultClient(t, "redis://127.0.0.1:"+p.port), redisFaultConfig)
+				p := startRedisServer(t, fsync)
+				g := redisInventory(t, redisFaultClient(t, "redis://"+p.Addr), redisFaultConfig)
 				lost, reopened, s := redisSell(t, g, "s", 1, redisUnits, func(s *redisShop) {
 					s.backlog(5)
-					p.kill()
+					p.Stop()
 					s.writers.Unlock()
-					p.start()
+					p.Restart(t)
 				})
 				tally.add(lost, reopened, s)
 				if s.recoveries.Load() == 0 {
@@ -91,7 +51,7 @@ func TestRedisKill(t *testing.T) {
 					t.Errorf("%d were lost with appendfsync %q", lost, fsync)
 				}
 				g.Stop()
-				p.kill()
+				p.Stop()
 			}
 			t.Log(&tally)
 		})

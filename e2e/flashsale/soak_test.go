@@ -196,8 +196,8 @@ func embeddedWorld(t *testing.T) *soakProcesses {
 }
 
 func sharedWorld(t *testing.T) *soakProcesses {
-	pg, redis := pgtest.Start(t, "max_connections=200"), startRedisProcess(t, "everysec")
-	addr := "127.0.0.1:" + redis.port
+	pg, redis := pgtest.Start(t, "max_connections=200"), startRedisServer(t, "everysec")
+	addr := redis.Addr
 	w := &soakProcesses{name: "shared", used: map[string][]usage{}, redis: redisClient(t, "redis://"+addr)}
 	w.start(t, sharedConfig(t, pg.DSN(pg.NewDB(t)), "redis://"+addr), 2)
 	command := func(words ...any) func(context.Context, *soakProcesses, *trial) {
@@ -217,7 +217,7 @@ func sharedWorld(t *testing.T) *soakProcesses {
 		}
 	}
 	w.faults = append(switches(),
-		soakFault{name: "redis killed", loses: true, kills: 1, breaks: func(context.Context, *soakProcesses, *trial) { redis.kill(); redis.start() }},
+		soakFault{name: "redis killed", loses: true, kills: 1, breaks: func(context.Context, *soakProcesses, *trial) { redis.Stop(); redis.Restart(t) }},
 		soakFault{name: "script flush", breaks: command("SCRIPT", "FLUSH")},
 		soakFault{name: "flushall", loses: true, breaks: command("FLUSHALL")},
 		soakFault{name: "state evicted", loses: true, breaks: command("DEL", "state")},
