@@ -103,7 +103,10 @@ func NewShop(c ShopConfig) (*Shop, error) {
 	if c.Pages == nil {
 		c.Pages = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { wire.RefuseReason(w, layers.NotFound) })
 	}
-	s := &Shop{config: c, guests: c.Service.Limited(1), shelf: newShelf(c.Service, c.Products), notices: make(chan struct{}, maxNotices)}
+	s := &Shop{config: c, shelf: newShelf(c.Service, c.Products), notices: make(chan struct{}, maxNotices)}
+	if c.Buyers != nil || c.OIDC != nil {
+		s.guests = c.Service.Limited(1)
+	}
 	if c.Mock {
 		s.provider = newProvider(c.Service, c.Log)
 	}
