@@ -39,6 +39,9 @@ export function digits(currency) {
 const counted = new Intl.NumberFormat(locale);
 export const number = (n) => counted.format(n);
 
+const percented = new Intl.NumberFormat(locale, { style: "percent" });
+export const percent = (share) => percented.format(share);
+
 const dated = new Intl.DateTimeFormat(locale, {
   month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
 });

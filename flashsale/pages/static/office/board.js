@@ -3,6 +3,7 @@ import { call, random } from "./api.js";
 import { change, enter, table } from "./desk.js";
 import { Slot, blame, field, h, main, put, say } from "./dom.js";
 import { EDITABLE, form } from "./form.js";
+import { logged, problem } from "./log.js";
 import { persist, sure, why } from "./persist.js";
 import { about, money, moment, number, t } from "./text.js";
 import { Poll } from "./time.js";
@@ -16,9 +17,9 @@ let sale = null;
 let doing = "";
 
 const note = h("p", { class: "note", id: "note", role: "status" });
-const head = h("div", {});
+const head = h("div", { class: "name" });
 const actions = new Slot({ class: "row", id: "actions" });
-const edit = new Slot({ id: "edit" });
+const edit = new Slot({ class: "stack", id: "edit" });
 const live = h("section", { class: "card", id: "board", hidden: true, "aria-labelledby": "board-title" });
 const checks = h("div", { id: "checks", "aria-live": "polite" });
 const log = h("section", { class: "card", id: "log" });
@@ -68,7 +69,7 @@ async function act(name) {
 
 function showFaults(faults) {
   checks.replaceChildren(faults.length === 0 ? h("p", { class: "banner good" }, t("check.good"))
-    : h("div", { class: "banner warn" }, h("p", {}, t("check.faults")), h("ul", {}, faults.map((f) => h("li", {}, f)))));
+    : h("div", { class: "banner warn" }, h("p", {}, t("check.faults")), h("ul", {}, faults.map((f) => h("li", {}, problem(f))))));
 }
 
 async function reload() {
@@ -175,7 +176,7 @@ async function showLog() {
   const answer = await call("GET", `${path}/log`);
   if (!answer.ok) return;
   log.replaceChildren(table(t("log.title"), [t("log.at"), t("log.actor"), t("log.what")],
-    answer.body.log.map((l) => [moment(l.at), l.actor, l.what])));
+    answer.body.log.map((l) => [moment(l.at), l.actor, logged(l.what)])));
 }
 
 // The orders are loaded when they are opened, a hundred at a time.

@@ -2,7 +2,7 @@ import { random } from "./api.js";
 import { blame, field, h, put } from "./dom.js";
 import { change, localTime, utc } from "./desk.js";
 import { why } from "./persist.js";
-import { digits, t } from "./text.js";
+import { digits, locale, t } from "./text.js";
 
 const MINUTE = 60_000;
 
@@ -67,10 +67,11 @@ export function fresh(now) {
   };
 }
 
-// faults returns [field, text] for every field of the form that the server did not accept.
+// faults returns [field, text] for every field of the form that the server did not accept. The
+// server's text is in English.
 export function faults(answer) {
   const errors = answer.body.errors ?? (answer.body.field ? [{ field: answer.body.field, detail: answer.detail }] : []);
-  return errors.filter((e) => e.field in FIELDS).map((e) => [e.field, e.detail]);
+  return errors.filter((e) => e.field in FIELDS).map((e) => [e.field, locale === "en" ? e.detail : t("draft.unread")]);
 }
 
 // EDITABLE are the fields that can change while buyers see a sale.

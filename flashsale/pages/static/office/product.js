@@ -38,20 +38,22 @@ export async function productCard(sale) {
   showPictures();
   return h("section", { class: "card", id: "product" }, h("h2", {}, t("product.title")), note,
     h("form", {
-      onsubmit: async (e) => {
+      class: "stack", onsubmit: async (e) => {
         e.preventDefault();
         const amount = price.value.trim() === "" ? 0 : cents(price.value, sale.currency);
         if (Number.isNaN(amount)) return put(note, t("draft.unread"));
         take(await change("PUT", `${path}/product`, { ...Object.fromEntries(TEXTS.map((n) => [n, inputs[n].value])), list_price: amount }));
       },
-    }, TEXTS.map((n) => field(t(`product.${n}`), inputs[n])), field(t("product.list_price"), price), h("button", { class: "quiet", id: "product-save" }, t("product.save"))),
+    }, h("div", { class: "fields pairs" }, TEXTS.map((n) => field(t(`product.${n}`), inputs[n])), field(t("product.list_price"), price)),
+    h("div", { class: "row" }, h("button", { class: "quiet", id: "product-save" }, t("product.save")))),
     pictures,
     h("form", {
-      onsubmit: async (e) => {
+      class: "stack", onsubmit: async (e) => {
         e.preventDefault();
         if (file.files.length === 0) return;
         const query = new URLSearchParams({ alt_zh: alt.value, alt_en: alt.value });
         if (take(await upload(`${path}/pictures?${query}`, file.files[0]))) file.value = "";
       },
-    }, field(t("product.picture"), file), field(t("product.alt"), alt), h("button", { class: "quiet", id: "product-upload" }, t("product.upload"))));
+    }, h("div", { class: "fields pairs" }, field(t("product.picture"), file), field(t("product.alt"), alt)),
+    h("div", { class: "row" }, h("button", { class: "quiet", id: "product-upload" }, t("product.upload")))));
 }

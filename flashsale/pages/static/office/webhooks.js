@@ -8,7 +8,7 @@ await enter();
 const note = h("p", { class: "note", id: "note", role: "status" });
 const secret = h("p", { class: "banner good", id: "secret", hidden: true });
 const list = h("div", { id: "endpoints", class: "stack" });
-const events = h("section", { id: "events", "aria-live": "polite" });
+const events = h("section", { id: "events", class: "stack", "aria-live": "polite" });
 const url = h("input", { name: "url", type: "url", required: true, maxlength: "2000", placeholder: "https://shop.example/webhooks" });
 const STATES = ["pending", "delivered", "dead", "skipped"];
 const TYPES = ["order.reserved", "order.paid", "order.expired", "order.cancelled", "order.lost", "order.refunded", "sale.sold_out", "sale.ended"];
@@ -16,7 +16,7 @@ let shown = null;
 
 main.replaceChildren(
   h("h1", {}, t("office.webhooks.title")), h("p", {}, t("webhooks.lead")), note, secret, list,
-  h("form", { class: "card narrow", onsubmit: add }, field(t("webhooks.url"), url, t("webhooks.url.hint")), h("button", { class: "main", id: "add" }, t("webhooks.add"))),
+  h("form", { class: "card inline", onsubmit: add }, field(t("webhooks.url"), url, t("webhooks.url.hint")), h("button", { class: "main", id: "add" }, t("webhooks.add"))),
   events);
 
 // ask sends a change, and returns the response or null.
@@ -113,10 +113,10 @@ async function browse(path) {
   }
 
   events.replaceChildren(h("h2", {}, t("webhooks.events")),
-    h("form", { class: "row", onsubmit: (e) => { e.preventDefault(); page(""); } },
+    h("form", { class: "inline", onsubmit: (e) => { e.preventDefault(); page(""); } },
       field(t("webhooks.state"), state), field(t("webhooks.type"), type), field(t("webhooks.subject"), subject),
       h("button", { class: "quiet", id: "filter" }, t("webhooks.filter"))),
-    h("form", { class: "row", onsubmit: async (e) => {
+    h("form", { class: "inline", onsubmit: async (e) => {
       e.preventDefault();
       const done = await ask(`${path}/replay`, { since: utc(since.value) });
       if (done) put(note, t("webhooks.replayed", { n: number(done.events) }));

@@ -3,17 +3,22 @@ import { h } from "./dom.js";
 import { persist } from "./persist.js";
 import { t } from "./text.js";
 
+let to = "";
+
+// signIn returns where a guest signs in; empty for a member, or if there is no sign-in.
+export const signIn = () => to;
+
 // openSession gets a session, as a guest if the buyer has no identity. A guest gets a link to the
 // sign-in, if there is one.
 export async function openSession(report) {
   const answer = await persist(() => call("POST", "/api/session"), report);
-  const { proof, sign_in: to } = answer.body ?? {};
   if (!answer.ok || document.getElementById("sign-in")) return answer;
+  const { proof, sign_in: page } = answer.body;
   if (proof) {
     document.querySelector("nav").append(h("button", { type: "button", class: "plain", id: "sign-in", onclick: leave }, t("sign.out")));
-  } else if (to) {
-    const href = to.startsWith("/") ? `${to}?return=${encodeURIComponent(location.pathname)}` : to;
-    document.querySelector("nav").append(h("a", { id: "sign-in", href }, t("sign.in")));
+  } else if (page) {
+    to = page.startsWith("/") ? `${page}?return=${encodeURIComponent(location.pathname)}` : page;
+    document.querySelector("nav").append(h("a", { id: "sign-in", href: to }, t("sign.in")));
   }
   return answer;
 }

@@ -1,6 +1,6 @@
 import { h, put } from "./dom.js";
 import { listPrice, one, picture } from "./product.js";
-import { money, moment, number, t } from "./text.js";
+import { money, moment, number, percent, t } from "./text.js";
 
 // An Offer shows the product, the price and the times.
 export class Offer {
@@ -51,7 +51,7 @@ export class Offer {
     const taken = (view.stock - view.free) / Math.max(1, view.stock);
     this.#sold.hidden = ["upcoming", "lobby"].includes(phaseOf(view, stage));
     this.#bar.value = taken;
-    put(this.#share, t("offer.taken", { n: Math.floor(100 * taken) }));
+    put(this.#share, t("offer.taken", { share: percent(Math.floor(100 * taken) / 100) }));
     const version = [view.starts_at, view.ends_at, view.per_user, view.queue].join();
     if (version === this.#version) return;
     this.#version = version;

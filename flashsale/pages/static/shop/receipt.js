@@ -79,7 +79,7 @@ export class Receipt {
       money(r.price, r.currency), " · ", moment(r.at)].flat());
     const text = h("p", {}, t(away ? "receipt.away.text" : `receipt.${r.state}.text`, { time: moment(r.pay_by) }));
     const refund = r.refunds > 0 && h("p", { class: "banner warn", "data-refund": "" },
-      r.refunded === r.refunds ? t("receipt.refunded", { n: r.refunds }) : t("receipt.refund", { n: r.refunds }));
+      t(r.refunded === r.refunds ? "receipt.refunded" : "receipt.refund"));
     const who = this.#who && h("p", { class: "hint", "data-who": "" }, t("receipt.for", this.#who), address(this.#who) && [h("br"), t("receipt.ship", { address: address(this.#who) })]);
     if (r.state !== "pending_pay") return [title, text, facts, r.state === "paid" && who, refund, note];
     this.#contact ??= new Contact(r.receipt, this.#who, r.address);

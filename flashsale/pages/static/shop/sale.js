@@ -1,13 +1,13 @@
 import { alertBuyer, alerts, calendarLink, switchAlerts } from "./alert.js";
 import { call, local, random, session } from "./api.js";
-import { openSession } from "./identity.js";
+import { openSession, signIn } from "./identity.js";
 import { Slot, h, main, put, say } from "./dom.js";
 import { Offer } from "./offer.js";
 import { loadProduct } from "./product.js";
 import { persist, sure, why } from "./persist.js";
 import { Receipt, held } from "./receipt.js";
 import { stageOf } from "./stage.js";
-import { about, clockwise, number, t } from "./text.js";
+import { about, clockwise, number, percent, t } from "./text.js";
 import { Poll, keep, later, now } from "./time.js";
 import { Work } from "./work.js";
 
@@ -244,7 +244,7 @@ function draw() {
   const passed = turn?.state === "passed" && ["open", "all_taken"].includes(stage);
   action.el.hidden = stage === "enough";
   action.el.dataset.stage = stage;
-  action.show([stage, doing, passed, alerts(), view.starts_at, offer.title, view.phase === "paused", view.phase === "all_taken", view.queue, view.work].join(), (live) => build(live, passed));
+  action.show([stage, doing, passed, alerts(), view.starts_at, offer.title, view.phase === "paused", view.phase === "all_taken", view.queue, view.work, view.members_only, signIn()].join(), (live) => build(live, passed));
   const title = t(`stage.${stage}`);
   if (stage !== before) {
     if ((before || stage === "turn") && stage !== "enough") say(title);
@@ -329,7 +329,8 @@ function build(live, passed) {
     return el;
   };
   const starts = () => Date.parse(view.starts_at);
-  const toil = view.work > 0 && work.el;
+  const members = view.members_only && signIn() && h("p", { class: "banner warn", id: "members" }, t("why.sign_in"), " ", h("a", { href: signIn() }, t("sign.in")));
+  const toil = [members, view.work > 0 && work.el];
   switch (stage) {
     case "upcoming": return [title, clock(starts), text, button("join", join, label(), true), remind(), toil, notes];
     case "lobby": return [title, clock(starts), text, button("join", join, "join.lobby"), toil, notes];
@@ -364,7 +365,7 @@ function line(live) {
     put(ahead, number(turn.ahead));
     put(eta, turn.unlikely ? t("line.unlikely") : turn.eta_ms > 0 ? range(turn) : t("line.soon"));
     bar.value = 1 - turn.ahead / (first + 1);
-    put(share, `${Math.round(100 * bar.value)} %`);
+    put(share, percent(bar.value));
   });
   return [
     h("dl", { class: "facts" },
