@@ -129,11 +129,12 @@ func (s *story) create(starts time.Time) (id string) {
 	p := s.office
 	p.Click("#new")
 	for name, value := range map[string]string{
-		"title": "Enamel mug 搪瓷杯", "sku": "MUG 1", "price": "89.00", "stock": "2", "pay_within_ms": "15", "token_for_ms": "600",
+		"title": "Enamel mug 搪瓷杯", "sku": "MUG 1", "price": "89.00", "stock": "2", "campaign": "autumn-mugs", "pay_within_ms": "15", "token_for_ms": "600",
 		"starts_at": starts.UTC().Format("2006-01-02T15:04:05"), "ends_at": starts.Add(time.Hour).UTC().Format("2006-01-02T15:04:05"),
 	} {
 		p.Fill("#f-"+name, value)
 	}
+	p.Do(`document.querySelector("#f-address").value = "optional"`)
 	p.Click("#save")
 	p.Await(`document.activeElement?.id === "f-sku" && document.querySelector("#f-sku-fault").textContent !== ""`)
 	s.picture(p, "02-office-field-fault")
@@ -172,7 +173,9 @@ func TestBrowserStory(t *testing.T) {
 	alice.Open(s.system.ShopURL + "/")
 	alice.WaitText(".sales h2", "Enamel mug")
 	s.picture(alice, "04-list")
-	alice.Click(".sales a")
+	alice.Open(s.system.ShopURL + "/c/autumn-mugs")
+	alice.WaitText(".campaign h2", "Enamel mug")
+	alice.Click(".campaign a.button")
 	bob.Open(url)
 	stage(alice, "upcoming")
 	stage(bob, "upcoming")
@@ -215,9 +218,15 @@ func TestBrowserStory(t *testing.T) {
 	alice.Key("Enter")
 	alice.WaitText(`.receipt .field:last-child .fault`, "Please enter a phone number")
 	alice.Fill(`[name="phone"]`, "+86 (138) 0013-8000")
+	alice.Fill(`[name="street"]`, "Prinsengracht 1")
+	alice.Key("Enter")
+	alice.WaitText(".receipt .address .fault", "Please choose a country or region.")
+	alice.Do(`document.querySelector('[name="country"]').value = "NL"`)
+	alice.Fill(`[name="city"]`, "Amsterdam")
 	alice.Key("Enter")
 	alice.WaitText(".receipt h2", "Paid. It is yours")
 	alice.WaitText("[data-who]", "For Alice <b>Wang</b>, +86 (138) 0013-8000")
+	alice.WaitText("[data-who]", "To Prinsengracht 1, Amsterdam, Netherlands")
 	s.wantSame(alice, ".receipt h2", "Paid. It is yours")
 	s.picture(alice, "09-paid")
 
@@ -282,6 +291,7 @@ func TestBrowserStory(t *testing.T) {
 	s.office.Click("#orders summary")
 	s.office.WaitText("#orders tbody", "Alice <b>Wang</b>")
 	s.office.WaitText("#orders tbody", "13800138000")
+	s.office.WaitText("#orders tbody", "Amsterdam")
 	s.picture(s.office, "17-office-orders")
 	wantNoErrors(t, s.office, alice, bob, carol, dave)
 	s.checkPictures()

@@ -58,6 +58,7 @@ type saleJSON struct {
 	Work      int    `json:"work"`
 	Members   int    `json:"members_only"`
 	Address   string `json:"address"`
+	Campaign  string `json:"campaign"`
 	Sold      int64  `json:"sold"`
 	Paid      int64  `json:"paid"`
 	State     string `json:"state"`
@@ -69,7 +70,7 @@ type saleJSON struct {
 func saleOf(s *sale.Sale) saleJSON {
 	return saleJSON{
 		s.ID, s.SKU, s.Title, s.Price, s.Currency, s.Stock, s.PerUser, moment(s.StartsAt), moment(s.EndsAt), s.Headroom,
-		string(s.Queue), millis(s.Lobby), millis(s.PayWithin), millis(s.TokenFor), s.Work, membersOnly(s), string(s.Address), s.Sold, s.Paid, string(s.State), s.StateReason, s.Epoch, s.Version,
+		string(s.Queue), millis(s.Lobby), millis(s.PayWithin), millis(s.TokenFor), s.Work, membersOnly(s), string(s.Address), s.Campaign, s.Sold, s.Paid, string(s.State), s.StateReason, s.Epoch, s.Version,
 	}
 }
 
@@ -127,7 +128,7 @@ func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.Req
 		{Name: "starts_at", Text: &starts}, {Name: "ends_at", Text: &ends}, {Name: "headroom", Num: &headroom},
 		{Name: "queue", Text: &queue}, {Name: "lobby_ms", Num: &lobby}, {Name: "pay_within_ms", Num: &payWithin},
 		{Name: "token_for_ms", Num: &tokenFor}, {Name: "work", Num: &work},
-		{Name: "members_only", Num: &only}, {Name: "address", Text: &address},
+		{Name: "members_only", Num: &only}, {Name: "address", Text: &address}, {Name: "campaign", Text: &d.Campaign},
 	}
 	if edit {
 		members = append(members, wire.Member{Name: "version", Num: &version})

@@ -16,7 +16,7 @@ type Config struct {
 	Mock bool
 }
 
-// NewShop returns the pages for buyers: /, /sales/{sale}, /orders, and their files below
+// NewShop returns the pages for buyers: /, /sales/{sale}, /c/{campaign}, /orders, and their files below
 // /static/. Every other path is 404. It panics if c.Lang is neither en nor zh.
 func NewShop(c Config) http.Handler {
 	return newSite(c, "shop")

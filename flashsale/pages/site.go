@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
 )
 
 //go:embed static html text
@@ -32,6 +34,7 @@ func pagesOf(site string) []page {
 		return []page{
 			{"/{$}", "list.js", "shop.list.title"},
 			{"/sales/{sale}", "sale.js", "shop.sale.title"},
+			{"/c/{campaign}", "campaign.js", "shop.campaign.title"},
 			{"/orders", "orders.js", "shop.orders.title"},
 		}
 	}
@@ -171,11 +174,11 @@ func (s *site) page(base *template.Template, mock bool, name, hash string, p pag
 		made[lang] = newFile(".html", b.Bytes())
 	}
 	var lost http.HandlerFunc
-	if strings.Contains(p.pattern, "{sale}") {
+	if strings.Contains(p.pattern, "{") && !strings.Contains(p.pattern, "{$}") {
 		lost = s.page(base, mock, name, hash, page{title: "missing.title"}, nil, http.StatusNotFound)
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
-		if lost != nil && !isSale(r.PathValue("sale")) {
+		if lost != nil && !isSale(r.PathValue("sale")) && !sale.IsCampaign(r.PathValue("campaign")) {
 			lost(w, r)
 			return
 		}

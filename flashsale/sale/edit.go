@@ -99,7 +99,7 @@ func (d Draft) values() []fieldText {
 		{"stock", fmt.Sprint(d.Stock)}, {"per_user", fmt.Sprint(d.PerUser)}, {"starts_at", timeText(d.StartsAt)}, {"ends_at", timeText(d.EndsAt)},
 		{"headroom", fmt.Sprint(d.Headroom)}, {"queue", fmt.Sprintf("%q", d.Queue)}, {"lobby", d.Lobby.String()}, {"pay_within", d.PayWithin.String()},
 		{"token_for", d.TokenFor.String()}, {"work", fmt.Sprint(d.Work)}, {"members_only", fmt.Sprint(d.MembersOnly)},
-		{"address", fmt.Sprintf("%q", d.Address)},
+		{"address", fmt.Sprintf("%q", d.Address)}, {"campaign", fmt.Sprintf("%q", d.Campaign)},
 	}
 }
 

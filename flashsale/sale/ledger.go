@@ -41,6 +41,8 @@ type SaleLedger interface {
 	// Create creates a draft, once for each key of the merchant, or at each call if key is empty.
 	// A repeated key returns the first sale as it is now. If that is unchanged and has another
 	// draft, the error wraps ErrConflict. An invalid draft is an error that wraps ErrInvalid.
+	// A campaign belongs to the merchant who named it first, and one of another merchant is
+	// invalid.
 	Create(ctx context.Context, merchant, key string, d Draft, now time.Time) (Sale, error)
 
 	// Edit replaces the settings of a sale that is at version, as Sale.ValidateEdit allows. The

@@ -38,6 +38,8 @@ type Draft struct {
 	// MembersOnly excludes guests: only buyers with an identity get tickets.
 	MembersOnly bool
 
+	Campaign string // whose page shows the sale, with the other sales of it: see IsCampaign; none if empty
+
 	Address AddressRule // whether orders have a delivery address; NoAddress if empty
 }
 

@@ -69,6 +69,7 @@ func (d Draft) Validate() error {
 	between(&f, "pay_within", d.PayWithin, time.Second, 24*time.Hour)
 	between(&f, "token_for", d.TokenFor, time.Second, 10*time.Minute)
 	between(&f, "work", d.Work, 0, MaxWork)
+	f.check(d.Campaign == "" || IsCampaign(d.Campaign), "campaign", quote(d.Campaign), "1 to 40 lower-case letters, digits and hyphens between them")
 	switch d.Address {
 	case NoAddress, AddressOptional, AddressRequired:
 	default:
@@ -113,6 +114,14 @@ func quote(s string) string {
 func isSKU(s string) bool {
 	return len(s) >= 1 && len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool {
 		return !isWord(r) && r != '.' && r != '_'
+	})
+}
+
+// IsCampaign reports whether s can be the name of a campaign: 1 to 40 lower-case letters and digits,
+// and hyphens between them.
+func IsCampaign(s string) bool {
+	return len(s) >= 1 && len(s) <= 40 && strings.Trim(s, "-") == s && !strings.ContainsFunc(s, func(r rune) bool {
+		return !isWord(r) || r >= 'A' && r <= 'Z'
 	})
 }
 

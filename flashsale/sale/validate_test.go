@@ -40,7 +40,7 @@ func TestDraftValidate(t *testing.T) {
 			d.SKU, d.Title, d.Price, d.Stock = strings.Repeat("x", 64), strings.Repeat("茶", 120), sale.MaxPrice, sale.MaxStock
 			d.PerUser, d.Headroom, d.Queue, d.Lobby = 10, 10, sale.Shuffled, time.Hour
 			d.EndsAt, d.PayWithin, d.TokenFor = d.StartsAt.Add(sale.MaxLength), 24*time.Hour, 10*time.Minute
-			d.Work, d.Address = 24, sale.AddressRequired
+			d.Work, d.Address, d.Campaign = 24, sale.AddressRequired, strings.Repeat("x", 40)
 		}, ""},
 		{"the smallest of all", func(d *sale.Draft) {
 			d.SKU, d.Title, d.Price, d.Stock, d.EndsAt = "x", "x", 0, 1, d.StartsAt.Add(time.Millisecond)
@@ -84,6 +84,11 @@ func TestDraftValidate(t *testing.T) {
 		{"end at start", func(d *sale.Draft) { d.EndsAt = d.StartsAt }, "ends_at: got "},
 		{"too long", func(d *sale.Draft) { d.EndsAt = d.StartsAt.Add(sale.MaxLength + time.Millisecond) }, "ends_at: got "},
 		{"headroom", func(d *sale.Draft) { d.Headroom = 11 }, "headroom: got 11"},
+		{"campaign", func(d *sale.Draft) { d.Campaign = "double-11" }, ""},
+		{"long campaign", func(d *sale.Draft) { d.Campaign = strings.Repeat("x", 41) }, "campaign: got "},
+		{"campaign in capitals", func(d *sale.Draft) { d.Campaign = "Tea" }, "campaign: got "},
+		{"campaign with a slash", func(d *sale.Draft) { d.Campaign = "a/b" }, "campaign: got "},
+		{"campaign that ends in a hyphen", func(d *sale.Draft) { d.Campaign = "tea-" }, "campaign: got "},
 		{"address", func(d *sale.Draft) { d.Address = "yes" }, "address: got "},
 		{"queue", func(d *sale.Draft) { d.Queue = "lifo" }, "queue: got "},
 		{"lobby of a fifo", func(d *sale.Draft) { d.Lobby = time.Second }, "lobby: got 1s"},

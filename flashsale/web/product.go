@@ -30,6 +30,7 @@ type shelf struct {
 	store    catalogue.Store
 	mu       sync.Mutex
 	answers  map[string]answer
+	shown    map[string]shownAt
 	views    []sale.View // of all sales, at viewed
 	viewed   time.Time
 	pictures map[string][]byte
@@ -44,7 +45,7 @@ type answer struct {
 }
 
 func newShelf(service sale.BuyerService, s catalogue.Store) *shelf {
-	return &shelf{service: service, store: s, answers: map[string]answer{}, pictures: map[string][]byte{}}
+	return &shelf{service: service, store: s, answers: map[string]answer{}, shown: map[string]shownAt{}, pictures: map[string][]byte{}}
 }
 
 // answer returns the response of a key, and builds it again once it is older than keep. While one

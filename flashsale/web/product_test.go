@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -133,5 +134,66 @@ func TestVariants(t *testing.T) {
 	}
 	if _, err := w.Product(t.Context(), "a"); !errors.Is(err, sale.ErrUnavailable) {
 		t.Error(err)
+	}
+}
+
+// TestCampaign checks that a campaign is built once a second from memory, with the products of its
+// sales, and that it outlives a store that is down.
+func TestCampaign(t *testing.T) {
+	in := func(v sale.View) sale.View { v.Sale.Campaign = "spring"; return v }
+	w := newWindow(t, in(offer("a", "m", "tea-1", 100, sale.Open)), offer("x", "m", "tea-9", 100, sale.Open), in(offer("b", "m", "tea-2", 200, sale.Upcoming)))
+	w.shown["a"] = catalogue.Shown{Title: catalogue.Text{EN: "Tea"}, ListPrice: 900, Variants: []catalogue.Variant{{SKU: "tea-0"}, {SKU: "tea-1", Name: catalogue.Text{EN: "100 g"}}}, Pictures: []catalogue.Picture{{Hash: "1"}, {Hash: "2"}}}
+	see := func(want string) *httptest.ResponseRecorder {
+		t.Helper()
+		rec := w.get("/api/campaigns/spring", "")
+		var got struct {
+			Sales []struct {
+				ID      string
+				Product struct {
+					Title   catalogue.Text
+					Variant catalogue.Text
+					Price   int64 `json:"list_price"`
+					Picture catalogue.Picture
+				}
+			}
+		}
+		err := json.Unmarshal(rec.Body.Bytes(), &got)
+		text := ""
+		for _, s := range got.Sales {
+			text += fmt.Sprint(s.ID, s.Product.Title.EN, s.Product.Variant.EN, s.Product.Price, s.Product.Picture.Hash, " ")
+		}
+		if err != nil || text != want {
+			t.Errorf("%d %s, %v: %q, want %q", rec.Code, rec.Body, err, text, want)
+		}
+		return rec
+	}
+	first := see("aTea100 g9001 b0 ")
+	for range 20 {
+		see("aTea100 g9001 b0 ")
+	}
+	if w.reads.Load() != 2 {
+		t.Errorf("%d reads of the store, want one for each sale", w.reads.Load())
+	}
+	w.now = w.now.Add(900 * time.Millisecond)
+	w.desk.list = append(w.desk.list, in(offer("c", "m", "tea-3", 300, sale.Open)))
+	see("aTea100 g9001 b0 ") // from memory
+	w.now = w.now.Add(200 * time.Millisecond)
+	w.down.Store(true)
+	see("aTea100 g9001 b0 c0 ")
+	w.down.Store(false)
+	w.now = w.now.Add(2 * time.Second)
+	w.shown["c"] = catalogue.Shown{Title: catalogue.Text{EN: "New"}}
+	later := see("aTea100 g9001 b0 cNew0 ")
+	if a, b := first.Header().Get("ETag"), later.Header().Get("ETag"); a == "" || a == b {
+		t.Errorf("ETag %q, and %q after a change", a, b)
+	}
+	w.now = w.now.Add(time.Hour)
+	w.down.Store(true)
+	again := see("aTea100 g9001 b0 cNew0 ")
+	if a, b := again.Header().Get("ETag"), later.Header().Get("ETag"); a != b {
+		t.Errorf("ETag %q and %q of the same content", b, a)
+	}
+	if rec := w.get("/api/campaigns/summer", ""); rec.Code != http.StatusNotFound {
+		t.Errorf("an unknown campaign: %d", rec.Code)
 	}
 }

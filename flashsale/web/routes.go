@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/floodweir/weir/flashsale/layers"
+	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/wire"
 )
 
@@ -33,6 +34,7 @@ func routes(mock bool) map[string]route {
 		"GET " + loginPath:               {handle: as(visitor.login)},
 		"GET " + loginPath + "/callback": {handle: as(visitor.loggedIn)},
 		"GET /api/sales/{id}/product":    {handle: func(c *call, w http.ResponseWriter) { shopper{c}.product(w) }, valid: wire.IsSaleID},
+		"GET /api/campaigns/{id}":        {handle: func(c *call, w http.ResponseWriter) { shopper{c}.campaign(w) }, valid: sale.IsCampaign},
 		"GET /images/{id}":               {handle: func(c *call, w http.ResponseWriter) { shopper{c}.picture(w) }, valid: isPicture},
 		"GET /api/time":                  {handle: (*call).time},
 		"GET /api/sales":                 {handle: (*call).sales},

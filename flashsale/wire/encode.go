@@ -67,6 +67,9 @@ func AppendView(b []byte, v *sale.View) (to []byte, steady int) {
 	b = AppendMillis(b, "pay_within_ms", s.PayWithin)
 	b = AppendInt(b, "work", int64(s.Work))
 	b = AppendInt(b, "members_only", number(s.MembersOnly))
+	if s.Campaign != "" {
+		b = AppendString(b, "campaign", s.Campaign)
+	}
 	b = AppendInt(b, "waiting", v.Waiting)
 	steady = len(b)
 	b = AppendMillis(b, "poll_after_ms", v.Poll)

@@ -51,6 +51,26 @@ func createAndEdit(t *testing.T, d *tester) {
 		t.Fatalf("Create with the key of an edited sale = %+v, %v, want %+v", again, err, keyed)
 	}
 
+	in := want
+	in.Campaign = "spring-tea"
+	first, err := d.Create(d.ctx, "shop", "", in, Start())
+	d.must(err)
+	if first.Campaign != in.Campaign {
+		t.Fatalf("Create in a campaign = %+v", first)
+	}
+	_, err = d.Create(d.ctx, "other", "", in, Start())
+	if f := sale.FieldErrors(err); len(f) != 1 || f[0].Field != "campaign" {
+		t.Fatalf("Create in a campaign of another merchant: %v, want the field campaign", err)
+	}
+	theirs, err := d.Create(d.ctx, "other", "", want, Start())
+	d.must(err)
+	_, err = d.Edit(d.ctx, "other", theirs.ID, theirs.Version, in, Start())
+	d.wantError("Edit to a campaign of another merchant", err, sale.ErrInvalid)
+	if twin, err := d.Copy(d.ctx, "shop", first.ID, "twin", Start()); err != nil || twin.Campaign != in.Campaign {
+		t.Fatalf("Copy = campaign %q, %v", twin.Campaign, err)
+	}
+
+	want.Campaign = "late-spring"
 	want.Title, want.Stock, want.Queue, want.Lobby, want.Work = "碧螺春", 20, sale.Shuffled, time.Minute, sale.MaxWork
 	want.MembersOnly, want.Address = false, sale.AddressOptional
 	edited, err := d.Edit(d.ctx, "shop", s.ID, s.Version, want, Start())

@@ -22,6 +22,7 @@ type saleConfig struct {
 	StartsIn time.Duration
 	Queue    string
 	Work     int
+	Campaign string // none if empty
 	Address  string // optional or required; none if empty
 }
 
@@ -78,7 +79,7 @@ func (o *office) expose(t *testing.T, d saleConfig) string {
 	a := o.post(t, "/api/sales", object(
 		"sku", quote("sku-1"), "title", quote(d.Title), "price", "1999", "currency", quote("CNY"), "stock", fmt.Sprint(d.Stock), "per_user", "1",
 		"starts_at", quote(now.Add(d.StartsIn).UTC().Format("2006-01-02T15:04:05.000Z")), "ends_at", quote(now.Add(24*time.Hour).UTC().Format("2006-01-02T15:04:05.000Z")),
-		"headroom", "3", "queue", quote(d.Queue), "lobby_ms", "0", "pay_within_ms", "600000", "token_for_ms", "60000", "work", fmt.Sprint(d.Work), "address", quote(d.Address),
+		"headroom", "3", "queue", quote(d.Queue), "lobby_ms", "0", "pay_within_ms", "600000", "token_for_ms", "60000", "work", fmt.Sprint(d.Work), "address", quote(d.Address), "campaign", quote(d.Campaign),
 	), http.StatusCreated)
 	id := a.text("id")
 	o.post(t, "/api/sales/"+id+"/expose", "", http.StatusOK)

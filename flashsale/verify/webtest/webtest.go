@@ -46,7 +46,7 @@ func Contract(t *testing.T, target Target) {
 		s.Transport = http.DefaultTransport
 	}
 	o := s.signIn(t)
-	soon := o.expose(t, saleConfig{Title: "Soon", Stock: 3, StartsIn: time.Hour})
+	soon := o.expose(t, saleConfig{Title: "Soon", Stock: 3, StartsIn: time.Hour, Campaign: "spring-tea"})
 	held := o.expose(t, saleConfig{Title: "Held", Stock: 3, StartsIn: time.Hour})
 	o.post(t, "/api/sales/"+held+"/pause", "", http.StatusOK)
 	over := o.expose(t, saleConfig{Title: "Over", Stock: 3, StartsIn: time.Hour})
@@ -57,6 +57,7 @@ func Contract(t *testing.T, target Target) {
 
 	t.Run("session", func(t *testing.T) { s.session(t) })
 	t.Run("views", func(t *testing.T) { s.views(t, soon) })
+	t.Run("campaign", func(t *testing.T) { s.campaign(t, o, soon) })
 	t.Run("closed", func(t *testing.T) { s.closed(t, soon, held, over) })
 	t.Run("strict", func(t *testing.T) { s.strict(t, soon) })
 	t.Run("paths", func(t *testing.T) { s.paths(t, soon) })

@@ -88,7 +88,7 @@ let shown = "";
 
 function draw() {
   if (!sale) return;
-  const facts = JSON.stringify([sale.state, sale.why, sale.title, sale.stock, sale.price, sale.starts_at, sale.ends_at]);
+  const facts = JSON.stringify([sale.state, sale.why, sale.title, sale.stock, sale.price, sale.starts_at, sale.ends_at, sale.campaign]);
   if (facts !== shown) {
     if (shown) say(t(`state.${sale.state}`));
     shown = facts;
@@ -96,7 +96,7 @@ function draw() {
       h("p", {}, h("span", { class: "pill", id: "state", "data-phase": sale.state }, t(`state.${sale.state}`)),
         sale.why && h("span", { class: "hint", id: "why" }, " ", t(`state.why.${sale.why}`))),
       h("h1", {}, sale.title),
-      h("p", { class: "hint" }, sale.sku, " · ", money(sale.price, sale.currency), " · ", moment(sale.starts_at), " – ", moment(sale.ends_at)));
+      h("p", { class: "hint" }, sale.sku, " · ", money(sale.price, sale.currency), " · ", moment(sale.starts_at), " – ", moment(sale.ends_at), sale.campaign && [" · ", t("board.campaign"), " ", h("code", {}, `/c/${sale.campaign}`)]));
     document.title = `${t(`state.${sale.state}`)} · ${sale.title}`;
   }
   actions.show([sale.state, doing].join(), () => [

@@ -37,6 +37,7 @@ export const FIELDS = {
     make: (name) => h("select", { name }, ["0", "1"].map((v) => h("option", { value: v }, t(`draft.members_only.${v}`)))),
     show: String, read: Number,
   },
+  campaign: { ...text({ maxlength: "40", autocomplete: "off", spellcheck: "false" }), show: (v) => v ?? "", optional: true },
   address: {
     make: (name) => h("select", { name }, ["none", "optional", "required"].map((v) => h("option", { value: v }, t(`draft.address.${v}`)))),
     show: String, read: (v) => v,
@@ -63,7 +64,7 @@ export function fresh(now) {
   return {
     sku: "", title: "", price: 0, currency: "CNY", stock: 100, per_user: 1,
     starts_at: new Date(starts).toISOString(), ends_at: new Date(starts + 60 * MINUTE).toISOString(),
-    headroom: 3, queue: "fifo", lobby_ms: 0, pay_within_ms: 15 * MINUTE, token_for_ms: 30_000, work: 0, members_only: 0, address: "none",
+    headroom: 3, queue: "fifo", lobby_ms: 0, pay_within_ms: 15 * MINUTE, token_for_ms: 30_000, work: 0, members_only: 0, campaign: "", address: "none",
   };
 }
 
@@ -112,7 +113,7 @@ export function form(draft, send, label, done, only = null) {
       for (const [name, f] of Object.entries(FIELDS)) {
         const kept = only && inputs[name].value === before[name];
         body[name] = kept ? draft[name] : f.read(inputs[name].value, inputs.currency.value.trim());
-        if (Number.isNaN(body[name]) || body[name] === "") return fault(name, t("draft.unread"));
+        if (Number.isNaN(body[name]) || (body[name] === "" && !f.optional)) return fault(name, t("draft.unread"));
       }
       if (body.queue !== "shuffled") body.lobby_ms = 0;
       button.setAttribute("aria-disabled", "true");

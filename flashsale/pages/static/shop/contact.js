@@ -19,6 +19,7 @@ const COUNTRIES = (
 
 const zh = locale === "zh-CN";
 const ADDRESS = zh ? ["country", "city", "street", "street2", "postal"] : ["country", "street", "street2", "city", "postal"];
+const HALF = ["name", "phone", ...ADDRESS.slice(-2)]; // two in a row
 const NEEDED = ["country", "city", "street"];
 
 // own returns the country or region of the browser, if it has one.
@@ -74,7 +75,7 @@ export class Contact {
   #fields(names) {
     return h("div", { class: "fields" }, names.map((name) => {
       const el = field(t(`receipt.${name}`), this.#inputs[name], has(`receipt.${name}.hint`) ? t(`receipt.${name}.hint`) : "");
-      el.classList.add(name);
+      el.classList.toggle("half", HALF.includes(name));
       return el;
     }));
   }

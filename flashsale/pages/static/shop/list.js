@@ -1,10 +1,9 @@
 import { call } from "./api.js";
 import { h, main, put } from "./dom.js";
 import { why } from "./persist.js";
-import { stageOf } from "./stage.js";
-import { phaseOf } from "./offer.js";
-import { about, clockwise, money, moment, number, t } from "./text.js";
-import { Poll, keep, now } from "./time.js";
+import { cover, phaseAt } from "./card.js";
+import { about, money, t } from "./text.js";
+import { Poll, keep } from "./time.js";
 
 const list = h("ul", { class: "sales" });
 const note = h("p", { class: "note", role: "status" });
@@ -41,17 +40,13 @@ function item(s) {
   const pill = h("span", { class: "pill" });
   const when = h("span", { class: "when" });
   live.push(() => {
-    const view = views.get(s.id);
-    const stage = stageOf(view, null, [], now());
-    const phase = phaseOf(view, stage);
+    const [phase, text] = phaseAt(views.get(s.id));
     put(pill, t(`phase.${phase}`));
     pill.dataset.phase = phase;
-    const left = Date.parse(view.starts_at) - now();
-    put(when, left > 0 && ["upcoming", "lobby"].includes(phase) ? t("list.starts", { time: clockwise(left) })
-      : phase === "open" ? t("list.free", { n: number(view.free) }) : t("list.from", { time: moment(view.starts_at) }));
+    put(when, text);
   });
   return h("li", {}, h("a", { class: "card link", href: `/sales/${s.id}` },
-    h("span", { class: "tile", "aria-hidden": "true" }, h("span", {}, [...s.title][0] ?? "")),
+    cover(s.title),
     pill, h("h2", {}, s.title), h("span", { class: "price" }, money(s.price, s.currency)), when));
 }
 

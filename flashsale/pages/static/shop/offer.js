@@ -14,13 +14,14 @@ export class Offer {
   #facts = h("dl", { class: "facts" });
   #version = "";
   #product = null;
+  #campaign = h("a", { class: "hint", id: "campaign", hidden: true }, t("offer.campaign"));
   #variants = h("nav", { class: "variants", id: "variants", "aria-label": t("offer.variants"), hidden: true });
   #about = h("p", { class: "about", id: "about", hidden: true });
 
   constructor() {
     this.el = h("section", { class: "offer", "aria-labelledby": "title" },
       h("div", { class: "what" }, h("div", { class: "tile", "aria-hidden": "true" }, h("span", {})),
-        h("div", { class: "name" }, this.#pill, this.#title, this.#price, this.#variants, this.#sold)),
+        h("div", { class: "name" }, this.#campaign, this.#pill, this.#title, this.#price, this.#variants, this.#sold)),
       h("div", { class: "when-and-how" }, this.#about, this.#facts));
   }
 
@@ -47,6 +48,8 @@ export class Offer {
     const before = this.#product ? listPrice(this.#product, view) : null;
     const price = money(view.price, view.currency);
     if (this.#price.textContent !== price + (before ? ` ${before.textContent}` : "")) this.#price.replaceChildren(price, ...(before ? [" ", before] : []));
+    this.#campaign.hidden = !view.campaign;
+    if (view.campaign) this.#campaign.setAttribute("href", `/c/${view.campaign}`);
     put(this.#free, t("offer.free.of", { free: number(view.free), stock: number(view.stock) }));
     const taken = (view.stock - view.free) / Math.max(1, view.stock);
     this.#sold.hidden = ["upcoming", "lobby"].includes(phaseOf(view, stage));

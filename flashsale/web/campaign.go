@@ -1,0 +1,114 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/catalogue"
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/wire"
+)
+
+const (
+	campaignFor = time.Second      // how long a campaign is served from memory
+	shownFor    = 30 * time.Second // how long a product of a campaign is
+	readWithin  = 500 * time.Millisecond
+	maxCampaign = 60 // sales that one page shows
+)
+
+// briefly lets browsers and proxies serve a response that is the same for everyone.
+var briefly = []string{"public, max-age=1"}
+
+// campaign returns the sales of a campaign with their products. It is built once a second from
+// memory, whatever the number of requests, and its products are read once in shownFor.
+func (c shopper) campaign(w http.ResponseWriter) {
+	sh := c.shop.shelf
+	c.answer(w, "campaign/"+c.id, campaignFor, briefly, func() ([]byte, error) {
+		views, err := sh.list(c.r.Context(), c.now)
+		if err != nil {
+			return nil, err
+		}
+		poll := 5 * time.Second
+		b := append(wire.AppendString([]byte{'{'}, "campaign", c.id), `,"sales":[`...)
+		ctx, cancel := context.WithTimeout(c.r.Context(), readWithin)
+		defer cancel()
+		n, reads := 0, sh.store != nil
+		for i := range views {
+			v := &views[i]
+			if v.Sale.Campaign != c.id || n == maxCampaign {
+				continue
+			}
+			if n++; n > 1 {
+				b = append(b, ',')
+			}
+			all, steady := wire.AppendView(b, v)
+			b = all[:steady] // without the clock, which would change the ETag
+			shown, err := sh.product(ctx, v.Sale.ID, c.now, reads)
+			reads = reads && err == nil // a store that is slow is not asked for the others
+			doc, err := json.Marshal(cardOf(&shown, v.Sale.SKU))
+			if err != nil {
+				return nil, err
+			}
+			b = append(append(wire.AppendName(b, "product"), doc...), '}')
+			if v.Phase != sale.PhaseEnded && v.Poll > 0 {
+				poll = min(poll, v.Poll)
+			}
+		}
+		if n == 0 {
+			return nil, sale.ErrNotFound
+		}
+		return append(wire.AppendMillis(append(b, ']'), "poll_after_ms", max(poll, 2*time.Second)), '}', '\n'), nil
+	})
+}
+
+// card holds the part of a product that a campaign shows.
+type card struct {
+	Title     catalogue.Text     `json:"title"`
+	Variant   *catalogue.Text    `json:"variant,omitempty"` // the name of the one that is sold
+	ListPrice int64              `json:"list_price"`
+	Picture   *catalogue.Picture `json:"picture,omitempty"`
+}
+
+func cardOf(s *catalogue.Shown, sku string) card {
+	c := card{Title: s.Title, ListPrice: s.ListPrice}
+	if len(s.Pictures) > 0 {
+		c.Picture = &s.Pictures[0]
+	}
+	for i := range s.Variants {
+		if s.Variants[i].SKU == sku {
+			c.Variant = &s.Variants[i].Name
+		}
+	}
+	return c
+}
+
+// shownAt holds the product of a sale, and the time at which it was read.
+type shownAt struct {
+	catalogue.Shown
+	at time.Time
+}
+
+// product returns what a sale shows, at most shownFor old if it reads. A sale whose product cannot
+// be read shows what it did before.
+func (sh *shelf) product(ctx context.Context, id string, now time.Time, reads bool) (catalogue.Shown, error) {
+	sh.mu.Lock()
+	s, ok := sh.shown[id]
+	sh.mu.Unlock()
+	if age := now.Sub(s.at); !reads || ok && age >= 0 && age < shownFor {
+		return s.Shown, nil
+	}
+	shown, err := sh.store.Product(ctx, id)
+	if err != nil && !errors.Is(err, sale.ErrNotFound) {
+		return s.Shown, err
+	}
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if len(sh.shown) >= maxAnswers {
+		clear(sh.shown)
+	}
+	sh.shown[id] = shownAt{shown, now}
+	return shown, nil
+}
