@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -247,21 +248,24 @@ func refused(err error, reason string) bool {
 	return errors.As(err, &e) && strings.HasPrefix(string(e), reason)
 }
 
-// encode puts single requests into one call, or into one for each slot on a cluster, and
-// every op of DoAll into a call of its own.
+// encode puts single requests into one call, and ops of DoAll into another. On a cluster it
+// puts single requests into one call for each slot, and every op of DoAll into a call of its own.
 func (s *Store) encode(ops []*op, clock int64) []*batchCall {
 	calls := make([]*batchCall, 0, 1)
 	var bySlot map[uint16]*batchCall
 	if s.cluster && len(ops) > 1 {
 		bySlot = make(map[uint16]*batchCall, len(ops))
 	}
-	var shared *batchCall
+	var shared, grouped *batchCall
+	whole := slices.ContainsFunc(ops, func(o *op) bool { return o.whole }) // calls share the params of a rule
 	for _, o := range ops {
 		var to *batchCall
 		var slot uint16
 		k := s.rules.of(o.rs[0].Limit)
 		name, tag := s.stateName(o.rs[0].Key, k.text)
 		switch {
+		case o.mode == all && !s.cluster:
+			to = grouped
 		case o.mode != each:
 		case bySlot != nil:
 			slot = slotOf(tag)
@@ -277,6 +281,8 @@ func (s *Store) encode(ops []*op, clock int64) []*batchCall {
 			to = &batchCall{call: s.newCall(o.mode, clock, size)}
 			calls = append(calls, to)
 			switch {
+			case o.mode == all && !s.cluster:
+				grouped = to
 			case o.mode != each:
 			case bySlot != nil:
 				bySlot[slot] = to
@@ -284,7 +290,10 @@ func (s *Store) encode(ops []*op, clock int64) []*batchCall {
 				shared = to
 			}
 		}
-		to.ops, to.whole = append(to.ops, o), to.whole || o.whole
+		to.ops, to.whole = append(to.ops, o), whole
+		if to == grouped {
+			to.sizes = append(to.sizes, len(o.rs))
+		}
 		to.add(&o.rs[0], k, name, o.reserves)
 		for i := 1; i < len(o.rs); i++ {
 			k := s.rules.of(o.rs[i].Limit)

@@ -83,7 +83,7 @@ func (s *Store) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
 }
 
 // DoAll implements weir.Store. One run of the script decides requests whose keys share a
-// slot. Outside of a cluster all keys do. The documentation of the package describes
+// slot. Outside of a cluster all keys do, and concurrent batches can share a run too. The documentation of the package describes
 // batches over several slots.
 func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
 	if err := bounds.Check("redisstore", weir.ErrInvalid, rs, len(ds)); err != nil {

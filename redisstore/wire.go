@@ -19,6 +19,7 @@ const (
 	all       mode = 1 // all or none
 	dryRun    mode = 2 // like all, without writing
 	carryOver mode = 3 // write only the state that precedes the decisions
+	groups    mode = 4 // several groups, one after the other, each all or none
 )
 
 // The codes of a reply.
@@ -32,6 +33,9 @@ const (
 	codeCredit   = 6 // OK, of a tenant's credit
 	codePool     = 7 // OK, of the tenants' pool
 )
+
+// modeAt is the index of the mode in the first argument.
+const modeAt = 16
 
 // answerSize is the size of a packed reply to one request: seven numbers.
 const answerSize = 7 * 8
@@ -81,7 +85,8 @@ type call struct {
 	named []named
 	index map[string]int // of named, once they are many
 	rules []ruleAt
-	whole bool // all params of rules
+	whole bool  // all params of rules
+	sizes []int // of the groups, if there are several
 }
 
 // named has the index in KEYS of a state and of its keys of reservations, or 0.
@@ -252,6 +257,14 @@ func slotID(id string) int64 {
 // command returns the call as EVALSHA or, with the script itself, as EVAL.
 func (c *call) command(eval bool) Command {
 	if len(c.head) > 0 {
+		if len(c.sizes) > 1 {
+			binary.LittleEndian.PutUint64(c.head[modeAt:], uint64(groups))
+			var b []byte
+			for _, n := range c.sizes {
+				b = binary.LittleEndian.AppendUint64(b, uint64(n))
+			}
+			c.args = append(c.args, string(b))
+		}
 		c.args[0], c.head = string(c.head), nil
 	}
 	head := []string{"EVALSHA", script().sha, strconv.Itoa(len(c.keys))}

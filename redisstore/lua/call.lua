@@ -297,18 +297,18 @@ local function write(st)
   end
 end
 
-local function run(now, extra, mode)
-  clock, slack = now, extra
-  local out, fits, decided, packed = {}, true, true, ARGV[1]
+-- decide appends the replies to the requests from first to last, and writes.
+local function decide(out, mode, first, last)
+  local fits, decided, packed = true, true, ARGV[1]
   if mode > 0 then
     expired = {}
-    for i = 25, #packed, 40 do prepare(unpack('<i8i8i8i8i8', packed, i)) end
+    for i = first * 40 - 15, last * 40 - 15, 40 do prepare(unpack('<i8i8i8i8i8', packed, i)) end
     before = {}
     for key, st in pairs(states) do
       if st.dirty then before[key] = file('reservations').copy(st) end
     end
   end
-  for i = 1, (#packed - 24) / 40 do
+  for i = first, last do
     local key, rule, verb, n, more = unpack('<i8i8i8i8i8', packed, i * 40 - 15)
     if mode == 0 and (more ~= 0 or rule < 0) then prepare(key, rule, verb, n, more) end
     local code, granted, balance, retry, reset, delay, at = answer(key, rule, verb, n, more)
@@ -329,6 +329,22 @@ local function run(now, extra, mode)
   end
   for _, st in pairs(states) do
     if st.dirty then write(st) end
+  end
+end
+
+local function run(now, extra, mode)
+  clock, slack = now, extra
+  local out = {}
+  if mode < 4 then
+    decide(out, mode, 1, (#ARGV[1] - 24) / 40)
+    return out
+  end
+  local first, sizes = 1, ARGV[#ARGV]
+  for i = 1, #sizes, 8 do
+    local last = first + unpack('<i8', sizes, i) - 1
+    states = {}
+    decide(out, 1, first, last)
+    first = last + 1
   end
   return out
 end

@@ -5,7 +5,9 @@
 --             clock    µs since the epoch; 0: the clock of the server
 --             slack    ms added to every TTL
 --             mode     0: each request by itself; 1: charge all or none; 2: as 1,
---                      but charge nothing; 3: as 1 if one is denied
+--                      but charge nothing; 3: as 1 if one is denied; 4: groups of
+--                      requests, one after the other, each as 1. The last argument
+--                      has their sizes, packed likewise
 --           then five for each request:
 --             key      index in KEYS of its state
 --             rule     index in ARGV of its rule: the name; the params and, last,
