@@ -23,7 +23,7 @@ func applyBatch[A, B any](db *database.DB, batch []*coalesce.Request[A, B], comm
 	apply func(*database.Tx, []*coalesce.Request[A, B]) ([]outcome[B], bool, error)) {
 	var all []outcome[B]
 	fresh := false
-	err := db.Do(context.Background(), database.Write, func(x *database.Tx) (err error) {
+	err := db.Do(context.Background(), database.WriteKeyed, func(x *database.Tx) (err error) {
 		all, fresh, err = apply(x, batch)
 		return err
 	})

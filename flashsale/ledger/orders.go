@@ -64,13 +64,17 @@ const (
 	// batchWait is longer than a statement or a transaction usually takes. One after the other,
 	// they have larger batches and cost half as much; beside a slow one, another starts.
 	batchWait = 30 * time.Millisecond
+
+	// gatherFor makes batches larger under load. It is short beside the 300 ms after which a page
+	// reads an order again.
+	gatherFor = 5 * time.Millisecond
 )
 
 // readBatch reads the orders of a batch.
 func (l *orders) readBatch(batch []*coalesce.Request[string, sale.Order]) {
 	if len(batch) == 1 {
 		q := batch[0]
-		q.Err = l.db.Do(context.Background(), database.ReadOne, func(x *database.Tx) (err error) {
+		q.Err = l.db.Do(context.Background(), database.ReadKeyed, func(x *database.Tx) (err error) {
 			q.Result, err = order(x, q.Arg, "")
 			return err
 		})
@@ -81,7 +85,7 @@ func (l *orders) readBatch(batch []*coalesce.Request[string, sale.Order]) {
 		all[i] = database.Storable(q.Arg)
 	}
 	byID := make(map[string]sale.Order, len(batch))
-	err := l.db.Do(context.Background(), database.ReadOne, func(x *database.Tx) error {
+	err := l.db.Do(context.Background(), database.ReadKeyed, func(x *database.Tx) error {
 		orders, err := database.List(x, scanOrder, "SELECT "+orderColumns+" FROM orders WHERE orders.reservation {among:1}", x.Among(all))
 		for _, o := range orders {
 			byID[o.ID] = o

@@ -172,14 +172,18 @@ func markPaid(x *database.Tx, accepted []receipt, byID map[string]*sale.Order, s
 	if err != nil {
 		return err
 	}
-	ids := make([]string, len(accepted))
-	for i, r := range accepted {
-		ids[i] = r.ID
+	from, args := "", []any{string(doc)}
+	if x.IsPostgres() { // it would assume 100 rows; SQLite would read all receipts for each order
+		ids := make([]string, len(accepted))
+		for i, r := range accepted {
+			ids[i] = r.ID
+		}
+		from, args = "orders.reservation {among:2} AND ", append(args, x.Among(ids))
 	}
 	// The state is not compared directly: on a table without statistics, PostgreSQL assumes few
 	// pending orders and would read all of them.
 	n, err := x.Exec(`UPDATE orders SET state = 'paid', payment = r.payment, changed = r.at FROM `+receiptRows+`
-		WHERE orders.reservation {among:2} AND orders.reservation = r.id AND coalesce(orders.state, '') = 'pending_pay'`, string(doc), x.Among(ids))
+		WHERE `+from+`orders.reservation = r.id AND coalesce(orders.state, '') = 'pending_pay'`, args...)
 	if err == nil && n != int64(len(accepted)) {
 		err = fmt.Errorf("%d of %d locked orders have changed", int64(len(accepted))-n, len(accepted))
 	}

@@ -61,7 +61,7 @@ func (l *orders) CreateOrders(ctx context.Context, epoch int64, rs []sale.Reserv
 	}
 	// Most batches conflict with no existing row, and looking for conflicts costs as much as
 	// writing. So the first attempt does not look: a constraint undoes it, and the second looks.
-	err := l.db.Do(ctx, database.Write, p.write)
+	err := l.db.Do(ctx, database.WriteKeyed, p.write)
 	if errors.Is(err, errNeedLookup) || database.IsDuplicate(err) {
 		p.looks = true
 		err = l.db.Do(ctx, database.Write, p.write)
@@ -284,7 +284,7 @@ func (p *placement) insert(x *database.Tx, fresh []orderRow) error {
 	if err != nil {
 		return err
 	}
-	if x.IsPostgres() {
+	if p.looks && x.IsPostgres() {
 		// The foreign key checks are statements too, run for every row. A generic plan
 		// suffices, because they read by key.
 		if _, err := x.Exec("SET LOCAL plan_cache_mode = force_generic_plan"); err != nil {

@@ -11,23 +11,27 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// Queue combines requests into batches. A request starts a batch at once if none is in progress;
-// otherwise it joins the next batch. While fewer than MaxCalls are in progress, that one starts
-// after at most Wait.
+// Queue combines requests into batches. A request starts a batch at once if none is in progress
+// and none has ended for Gather; otherwise it joins the next batch. A batch starts Gather after
+// the end of the one before, or when it is full. While fewer than MaxCalls are in progress, it
+// starts after at most Wait.
 type Queue[A, B any] struct {
 	MaxCalls int              // batches in progress at once
 	MaxBatch int              // requests per batch
 	Wait     time.Duration    // before another batch starts beside those in progress
+	Gather   time.Duration    // between the end of a batch and the start of the next
 	Keys     func(A) []string // requests that share a key are never in one batch
 
 	// Run sets the result of every request. It runs in its own goroutine, because callers can
 	// return earlier; it may then still execute their requests.
 	Run func([]*Request[A, B])
 
-	mu      sync.Mutex
-	calls   int // in progress
-	waiting []*Request[A, B]
-	timed   bool // startNext is going to be called
+	mu        sync.Mutex
+	calls     int // in progress
+	waiting   []*Request[A, B]
+	timed     bool      // startNext is going to be called
+	gathering bool      // a batch starts when enough time has passed since ended
+	ended     time.Time // of the last batch
 }
 
 // Request is an argument and, once done is closed, its result.
@@ -48,7 +52,9 @@ func (c *Queue[A, B]) Submit(ctx context.Context, a A) (B, error) {
 	c.mu.Lock()
 	c.waiting = append(c.waiting, q)
 	switch {
-	case c.calls == 0 || c.Wait == 0:
+	case c.calls == 0:
+		c.startOrGather()
+	case c.Wait == 0:
 		c.start()
 	case !c.timed && c.calls < c.MaxCalls:
 		c.timed = true
@@ -72,6 +78,23 @@ func (c *Queue[A, B]) start() {
 	if next := c.nextBatch(); next != nil {
 		c.calls++
 		go c.runBatch(next)
+	}
+}
+
+// startOrGather starts the next batch if it is full, or when none has ended for Gather. It
+// requires mu.
+func (c *Queue[A, B]) startOrGather() {
+	wait := c.Gather - time.Since(c.ended)
+	if wait <= 0 || len(c.waiting) >= c.MaxBatch {
+		c.start()
+	} else if !c.gathering {
+		c.gathering = true
+		time.AfterFunc(wait, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.gathering = false
+			c.start()
+		})
 	}
 }
 
@@ -102,10 +125,9 @@ func (c *Queue[A, B]) withdraw(q *Request[A, B]) {
 func (c *Queue[A, B]) runBatch(batch []*Request[A, B]) {
 	defer func() { // also if Run ends the goroutine
 		c.mu.Lock()
-		if next := c.nextBatch(); next != nil {
-			go c.runBatch(next)
-		} else {
-			c.calls--
+		c.calls--
+		if c.ended = time.Now(); len(c.waiting) > 0 {
+			c.startOrGather()
 		}
 		c.mu.Unlock()
 		for _, q := range batch {

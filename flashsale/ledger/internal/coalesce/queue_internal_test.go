@@ -216,3 +216,50 @@ func TestWait(t *testing.T) {
 		}
 	})
 }
+
+// TestGatherFor checks that requests after a batch join one batch. It starts Gather after the end
+// of the one before, or at once when it is full. A later request does not wait.
+func TestGatherFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGathered(1, 3)
+		g.Gather, g.Wait = 5*time.Millisecond, time.Second
+		ask := func(all string) {
+			for _, r := range all {
+				go g.Submit(t.Context(), string(r))
+				synctest.Wait()
+			}
+		}
+		began := func(after time.Duration, want string) {
+			t.Helper()
+			<-time.After(after)
+			synctest.Wait()
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			if got := strings.Join(g.calls, " "); got != want {
+				t.Errorf("calls %q, want %q", got, want)
+			}
+		}
+		end := func() {
+			g.more <- nothing
+			synctest.Wait()
+		}
+		ask("ab")
+		end()
+		began(4*time.Millisecond, "a")
+		ask("c")
+		began(time.Millisecond, "a bc")
+		end()
+		ask("d")
+		began(time.Millisecond, "a bc")
+		ask("ef")
+		began(0, "a bc def")
+		end()
+		<-time.After(6 * time.Millisecond)
+		ask("g")
+		began(0, "a bc def g")
+		end()
+		if g.Queue.calls != 0 || len(g.waiting) != 0 {
+			t.Errorf("%d in progress, %d wait", g.Queue.calls, len(g.waiting))
+		}
+	})
+}

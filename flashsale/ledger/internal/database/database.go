@@ -38,6 +38,7 @@ const (
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
 	w, r       *sql.DB // the same in PostgreSQL
+	keyed      *sql.DB // PostgreSQL: for WriteKeyed and ReadKeyed; nil for none
 	d          dialect
 	timeout    time.Duration // 0: none
 	statements sync.Map      // statements in the dialect, by text
@@ -108,11 +109,25 @@ func (db *DB) openPostgres(dsn string, c Config) error {
 			pc.RuntimeParams[k] = v
 		}
 	}
-	pool := stdlib.OpenDB(*pc)
-	pool.SetMaxOpenConns(c.Conns)
-	pool.SetMaxIdleConns(c.Conns)
-	pool.SetConnMaxIdleTime(5 * time.Minute)
-	db.w, db.r, db.d = pool, pool, postgres
+	open := func(conns int) *sql.DB {
+		pool := stdlib.OpenDB(*pc)
+		pool.SetMaxOpenConns(conns)
+		pool.SetMaxIdleConns(conns)
+		pool.SetConnMaxIdleTime(5 * time.Minute)
+		return pool
+	}
+	keyed := c.Conns * 5 / 8
+	db.w = open(c.Conns - keyed)
+	db.r, db.d = db.w, postgres
+	if keyed > 0 {
+		// A statement is planned once for a connection and not at each call. Without sequential
+		// scans, a plan for an empty table reads a full one by its keys too.
+		pc = pc.Copy()
+		for k, v := range map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"} {
+			pc.RuntimeParams[k] = v
+		}
+		db.keyed = open(keyed)
+	}
 	return nil
 }
 
@@ -170,6 +185,9 @@ func (db *DB) Close() error {
 	err := db.w.Close()
 	if db.r != db.w {
 		err = errors.Join(db.r.Close(), err)
+	}
+	if db.keyed != nil {
+		err = errors.Join(db.keyed.Close(), err)
 	}
 	return err
 }

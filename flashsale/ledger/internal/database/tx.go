@@ -57,6 +57,11 @@ const (
 	Read                 // a read-only transaction with one snapshot
 	ReadAll              // as Read, and a statement can take as long as the transaction
 	ReadOne              // one statement that reads
+
+	// As Write and ReadOne, for frequent statements that find every row by a key. PostgreSQL
+	// plans them once, and then without the sizes of the tables.
+	WriteKeyed
+	ReadKeyed
 )
 
 // attempts bounds how often a transaction is tried after deadlocks.
@@ -86,14 +91,17 @@ func (db *DB) Do(ctx context.Context, m Mode, f func(*Tx) error) error {
 
 func (db *DB) once(ctx context.Context, m Mode, f func(*Tx) error) error {
 	pool := db.w
-	if m != Write && m != WriteOne {
+	if m != Write && m != WriteOne && m != WriteKeyed {
 		pool = db.r
 	}
-	if m == WriteOne || m == ReadOne {
+	if keyed := m == WriteKeyed || m == ReadKeyed; keyed && db.keyed != nil {
+		pool = db.keyed
+	}
+	if m == WriteOne || m == ReadOne || m == ReadKeyed {
 		return f(&Tx{ctx: ctx, q: pool, db: db})
 	}
 	opts := &sql.TxOptions{}
-	if m != Write && db.d.postgres {
+	if m != Write && m != WriteKeyed && db.d.postgres {
 		opts = &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
 	}
 	t, err := pool.BeginTx(ctx, opts)
