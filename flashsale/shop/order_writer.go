@@ -14,6 +14,7 @@ import (
 const (
 	writeBatch    = 200
 	writeWait     = 5 * time.Millisecond // for more entries of a batch
+	loadedWait    = 4 * writeWait        // after a round of 10 entries that was not full
 	maxStreams    = 50                   // that one round reads
 	maxTogether   = 1000                 // reservations of one transaction
 	maxDeliveries = 5                    // of an entry that the ledger does not accept
@@ -29,7 +30,7 @@ type orderWriter struct {
 
 // run writes one round after the other until ctx ends.
 func (w *orderWriter) run(ctx context.Context) {
-	wait := time.NewTimer(0)
+	wait, entries := time.NewTimer(0), 0
 	defer wait.Stop()
 	for {
 		sales := w.streams.take(ctx, maxStreams)
@@ -37,19 +38,23 @@ func (w *orderWriter) run(ctx context.Context) {
 			return
 		}
 		// More reservations come meanwhile, which then share the transaction.
-		wait.Reset(writeWait)
+		if entries >= 10 && entries < writeBatch {
+			wait.Reset(loadedWait)
+		} else {
+			wait.Reset(writeWait)
+		}
 		select {
 		case <-wait.C:
 		case <-ctx.Done():
 		}
-		w.round(ctx, sales)
+		entries = w.round(ctx, sales)
 	}
 }
 
 // round writes one batch of each of these sales. It lists a sale again whose stream may have more
 // entries. After an error it does not: the inventorySync lists the sale while its stream is not
-// empty.
-func (w *orderWriter) round(ctx context.Context, sales []*liveSale) {
+// empty. It returns how many entries it has read.
+func (w *orderWriter) round(ctx context.Context, sales []*liveSale) (entries int) {
 	batches := make([]batch, len(sales))
 	var wg sync.WaitGroup
 	read := func(b *batch) {
@@ -70,6 +75,7 @@ func (w *orderWriter) round(ctx context.Context, sales []*liveSale) {
 	w.writeTogether(ctx, batches)
 	for i := range batches {
 		b := &batches[i]
+		entries += len(b.valid) + len(b.done)
 		finish := func() {
 			if b.err == nil && len(b.valid)+len(b.done) > 0 {
 				b.err = b.finish(ctx)
@@ -86,6 +92,7 @@ func (w *orderWriter) round(ctx context.Context, sales []*liveSale) {
 		}
 	}
 	wg.Wait()
+	return entries
 }
 
 // writeTogether creates the orders of several sales in one transaction for each epoch, and so

@@ -118,8 +118,8 @@ func (c *call) pay(w http.ResponseWriter) {
 		c.fail(w, err)
 	case paid.RefundDue:
 		wire.RefuseReason(w, layers.RefundDue)
-	default:
-		r, err = c.config.Service.Order(c.r.Context(), c.user, c.id)
-		c.receipt(w, http.StatusOK, &r, err)
+	default: // the order as the ledger returned it with the payment
+		r.State, r.Refunds, r.Refunded, r.Contact = paid.Order.State, paid.Order.Refunds, paid.Order.Refunded, paid.Order.Contact
+		c.receipt(w, http.StatusOK, &r, nil)
 	}
 }
