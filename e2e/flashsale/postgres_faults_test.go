@@ -374,7 +374,7 @@ func TestPostgresOtherEnds(t *testing.T) {
 			if err != nil && !errors.Is(err, sale.ErrUnavailable) {
 				t.Fatal(err)
 			}
-			return err
+			return errors.Join(err, l.Ping(t.Context())) // on another connection
 		})
 	}
 	checkTotals(t, l, s)
