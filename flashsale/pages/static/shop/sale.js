@@ -98,7 +98,7 @@ async function refresh() {
   let answer = left ? await call("GET", path) : { ok: false };
   if (left && answer.ok) turn = null;
   if (!left && view && oneClick() && place && local.get(wantKey)) answer = await call("POST", `${path}/ticket`, { place, buy: true });
-  if (!left && !answer.ok && ![0, 429, 500].includes(answer.status)) {
+  if (!left && !answer.ok && !(answer.status === 0 || answer.status === 429 || answer.status >= 500)) {
     answer = await call("GET", `${path}/ticket`, undefined, place ? { "Flashsale-Place": place } : {});
   }
   if (answer.reason === "work_due") {
