@@ -163,6 +163,7 @@ var layout = map[string]row{
 	"cmd/weir/internal/nodes/nodestest": {layer: 5}, // a Redis for tests of it
 
 	// The flash sale: a separate program on the public packages.
+	"flashsale/account":                     {layer: 5, third: []string{"golang.org/x/crypto"}},                                      // who works in the office
 	"flashsale/payments":                    {layer: 5},                                                                              // what a shop implements to take payments
 	"flashsale/payments/httpform":           {layer: 6},                                                                              // its HTTP form
 	"flashsale/payments/stripe":             {layer: 6},                                                                              // a provider
@@ -184,6 +185,7 @@ var layout = map[string]row{
 	"flashsale/ledger/internal/products":    {layer: 8},
 	"flashsale/webhook":                     {layer: 7, third: []string{"github.com/prometheus/client_golang"}},
 	"flashsale/ledger":                      {layer: 9},
+	"flashsale/ledger/internal/accounts":    {layer: 8},
 	"flashsale/ledger/internal/outbox":      {layer: 8}, // events and their deliveries
 	"flashsale/ledger/internal/coalesce":    {layer: 7}, // concurrent calls in batches
 	"flashsale/ledger/internal/database":    {layer: 7, third: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/pressly/goose/v3"}},
@@ -202,7 +204,7 @@ var layout = map[string]row{
 	"flashsale/pages":                       {layer: 8},
 	"flashsale/verify/webtest":              {layer: 8},                                                                                      // the conformance suite of the HTTP API
 	"flashsale/web":                         {layer: 9},                                                                                      // for buyers
-	"flashsale/office":                      {layer: 9, third: []string{"golang.org/x/crypto"}},                                              // for merchants
+	"flashsale/office":                      {layer: 9},                                                                                      // for merchants
 	"flashsale/run":                         {layer: 10, third: []string{"github.com/redis/rueidis", "github.com/prometheus/client_golang"}}, // joins the parts
 	"flashsale/command":                     {layer: 11, third: []string{"github.com/spf13/cobra"}},                                          // what both programs share
 	"flashsale/cli":                         {layer: 12, third: []string{"github.com/spf13/cobra"}},

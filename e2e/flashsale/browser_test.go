@@ -297,6 +297,35 @@ func TestBrowserStory(t *testing.T) {
 	s.checkPictures()
 }
 
+// accounts adds an account that may only read, logs it in, and disables it.
+func (s *story) accounts(id string) {
+	p := s.office
+	p.Open(s.system.OfficeURL + "/accounts")
+	p.WaitText("#accounts td", "mei")
+	p.Fill("#f-name", "li 丽")
+	p.Click("#add")
+	p.WaitText("#secret", "The password of li 丽")
+	s.picture(p, "27-office-accounts")
+	reader := s.b.Page(s.t, "reader", browsertest.Device{Lang: "zh-CN", Width: 375, Height: 740, Dark: true})
+	reader.Open(s.system.OfficeURL + "/sales/" + id)
+	reader.Fill("#f-name", "li 丽")
+	reader.Fill("#f-password", p.Text(`document.querySelector("#secret code").textContent`))
+	reader.Click("#login")
+	reader.WaitText("#log td", "") // the last part of the page
+	reader.Await(`document.querySelector("#do-pause, #do-copy, #add, #product-save") === null && document.querySelector("#networks").hidden`)
+	reader.Open(s.system.OfficeURL + "/accounts")
+	reader.WaitText("#own", "只读")
+	if reader.Text(`document.querySelector("#accounts") === null`) != "true" {
+		s.t.Error("an account that may only read sees the accounts")
+	}
+	s.picture(reader, "28-office-own-375")
+	p.Click(`[data-do="disable"][data-name="li 丽"]`)
+	p.Click("#sure-yes")
+	p.Await(`document.querySelector('[data-do="enable"][data-name="li 丽"]') !== null`)
+	reader.Reload()
+	reader.Await(`document.querySelector("#login") !== null`)
+}
+
 // TestBrowserStops runs the actions of a merchant on a running sale: pause, resume, more stock,
 // and the kill switch. Buyers cancel, and pay too late.
 func TestBrowserStops(t *testing.T) {
@@ -381,6 +410,7 @@ func TestBrowserStops(t *testing.T) {
 	s.office.WaitText("#state", "Draft")
 	s.office.WaitText("#log", "copied from "+made.ID)
 	s.picture(s.office, "25-office-copy")
+	s.accounts(made.ID)
 	s.office.Click("#logout")
 	s.office.WaitText("h1", "Log in")
 	wantNoErrors(t, s.office, erin, frank)

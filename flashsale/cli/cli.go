@@ -1,5 +1,5 @@
-// Package cli implements the commands of the flash sale: demo, serve, merchant, payments,
-// migrate, front and version.
+// Package cli implements the commands of the flash sale: demo, serve, merchant, account,
+// webhook, payments, migrate, front and version.
 package cli
 
 import (
@@ -27,7 +27,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		Long: "A flash sale: a thousand units, a million buyers, nothing oversold.\n\n" +
 			"Start with `flashsale demo`: a sale that opens in seconds and needs no server.",
 	}
-	root.AddCommand(w.demo(), w.serve(), w.merchant(), w.webhook(), w.payments(), w.migrate(), w.front(), w.version())
+	root.AddCommand(w.demo(), w.serve(), w.merchant(), w.account(), w.webhook(), w.payments(), w.migrate(), w.front(), w.version())
 	return command.Run(ctx, root, args, stdin, stdout, stderr)
 }
 

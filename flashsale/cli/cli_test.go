@@ -84,6 +84,11 @@ func TestMisuse(t *testing.T) {
 		{"webhook rotate ep_x --data DIR", 1, `endpoint "ep_x"`},
 		{"webhook rotate ep_x --keep -1s --data DIR", 2, "--keep -1s: want 0s to 720h"},
 		{"webhook list", 2, "want --data or --database"},
+		{"account add alice bob --data DIR", 2, "accepts 3 arg(s), received 2"},
+		{"account role alice bob root --data DIR", 1, `role: got "root", want one of [view service manage owner]`},
+		{"account add alice bob view --data DIR", 1, "account: password: 0 bytes: want 8 to 256"},
+		{"account disable alice bob --data DIR", 1, `merchant "alice"`},
+		{"account list alice", 2, "want --data or --database"},
 		{"version extra", 2, `unknown command "extra"`},
 	} {
 		args := strings.Fields(strings.NewReplacer("DIR", t.TempDir(), "FILE", file).Replace(c.args))
@@ -276,6 +281,33 @@ func TestIdentityFlags(t *testing.T) {
 		code, _, stderr := do(t, "", args...)
 		if code != 1 || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("serve %s: exit %d, %q, want exit 1 and one line with %q", flags, code, stderr, want)
+		}
+	}
+}
+
+// TestAccounts manages the accounts of a merchant.
+func TestAccounts(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		args   string
+		code   int
+		stdout string
+		stderr string
+	}{
+		{"merchant alice", 0, "merchant alice can log in\n", ""},
+		{"account add alice bob view", 0, "account bob of alice: view\n", ""},
+		{"account add alice bob view", 1, "", "has the name \"bob\" already"},
+		{"account role alice bob owner", 0, "account bob of alice: owner\n", ""},
+		{"account disable alice alice", 0, "account alice of alice: owner, disabled\n", ""},
+		{"account role alice bob view", 1, "", "bob is the last owner"},
+		{"account enable alice alice", 0, "account alice of alice: owner\n", ""},
+		{"account password alice bob", 0, "account bob of alice: owner\n", ""},
+		{"account list alice", 0, "ACCOUNT  ROLE   DISABLED\nalice    owner  false\nbob      owner  false\n", ""},
+		{"account password carol bob", 1, "", "merchant \"carol\""},
+	} {
+		code, stdout, stderr := do(t, "correct horse\n", append(strings.Fields(c.args), "--data", dir)...)
+		if code != c.code || stdout != c.stdout || !strings.Contains(stderr, c.stderr) {
+			t.Errorf("flashsale %s: exit %d, %q, %q; want exit %d, %q, %q", c.args, code, stdout, stderr, c.code, c.stdout, c.stderr)
 		}
 	}
 }

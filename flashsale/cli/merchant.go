@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"bufio"
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/floodweir/weir/flashsale/command"
 	"github.com/floodweir/weir/flashsale/run"
@@ -15,20 +12,20 @@ func (w *environment) merchant() *cobra.Command {
 	var c run.Config
 	cmd := &cobra.Command{
 		Use:   "merchant NAME (--data DIRECTORY | --database URL)",
-		Short: "Add a merchant, or replace the password of one",
-		Long: "Add a merchant, or replace the password of one. The password is the first line of\n" +
-			"the standard input:\n\n" +
+		Short: "Add a merchant, or replace its password",
+		Long: "Add a merchant with an account of its name as the owner, or replace the password of\n" +
+			"that account. The password is the first line of the standard input:\n\n" +
 			"  openssl rand -base64 18 | tee password | flashsale merchant alice --data data",
 		Args: command.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := command.CheckStores(cmd, &c); err != nil {
 				return err
 			}
-			line, err := bufio.NewReader(io.LimitReader(w.stdin, 4096)).ReadString('\n')
-			if err != nil && err != io.EOF {
+			password, err := w.password()
+			if err != nil {
 				return err
 			}
-			if err := run.AddMerchant(cmd.Context(), c, args[0], strings.TrimRight(line, "\r\n")); err != nil {
+			if err := run.AddMerchant(cmd.Context(), c, args[0], password); err != nil {
 				return err
 			}
 			fmt.Fprintf(w.stdout, "merchant %s can log in\n", args[0])

@@ -10,9 +10,15 @@ import (
 
 // The reasons of refusals that only the HTTP interfaces need.
 const (
-	Invalid     sale.Reason = "invalid"
-	NoSession   sale.Reason = "no_session"
-	CSRF        sale.Reason = "csrf"
+	Invalid   sale.Reason = "invalid"
+	NoSession sale.Reason = "no_session"
+	CSRF      sale.Reason = "csrf"
+
+	// The account of a merchant has another role, and needs at least this one.
+	NeedsService sale.Reason = "needs_service"
+	NeedsManage  sale.Reason = "needs_manage"
+	NeedsOwner   sale.Reason = "needs_owner"
+
 	NotFound    sale.Reason = "not_found"
 	Conflict    sale.Reason = "conflict"
 	RefundDue   sale.Reason = "refund_due"

@@ -52,6 +52,8 @@ func meaning(r sale.Reason) word {
 		return word{http.StatusUnauthorized, "no valid session", false}
 	case CSRF:
 		return word{http.StatusForbidden, "a change must come from a page of this site", false}
+	case NeedsService, NeedsManage, NeedsOwner:
+		return word{http.StatusForbidden, "this account's role does not allow this", false}
 	case sale.BadToken:
 		return word{http.StatusForbidden, "the token is forged, damaged, or another user's", false}
 	case sale.AdmissionExpired:

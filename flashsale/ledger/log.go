@@ -2,12 +2,12 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/account"
+	"github.com/floodweir/weir/flashsale/ledger/internal/accounts"
 	"github.com/floodweir/weir/flashsale/ledger/internal/database"
 	"github.com/floodweir/weir/flashsale/sale"
 )
@@ -17,15 +17,16 @@ type records struct{ db *database.DB }
 
 const noteText = "INSERT INTO audit (at, actor, sale, what) VALUES ($1, $2, $3, $4)"
 
-// appendAudit appends an entry to the audit log.
+// appendAudit appends an entry to the audit log. The actor of an action by a merchant is the
+// account of the context.
 func appendAudit(x *database.Tx, actor, id, what string, now time.Time) error {
-	_, err := x.Exec(noteText, millis(now), storableText(actor), storableText(id), storableText(what))
+	_, err := x.Exec(noteText, millis(now), storableText(account.Actor(x.Context(), actor)), storableText(id), storableText(what))
 	return err
 }
 
 // AppendAudit implements sale.Ledger.
 func (l *records) AppendAudit(ctx context.Context, actor, id, what string, now time.Time) error {
-	return fail("log", l.db.Exec(ctx, noteText, millis(now), storableText(actor), storableText(id), storableText(what)))
+	return fail("log", l.db.Exec(ctx, noteText, millis(now), storableText(account.Actor(ctx, actor)), storableText(id), storableText(what)))
 }
 
 // AuditLog implements sale.Ledger.
@@ -67,21 +68,8 @@ func (l *records) AddMerchant(ctx context.Context, merchant, hash string) error 
 	if err := validateName("merchant", merchant); err != nil {
 		return fail("add merchant", err)
 	}
-	if hash == "" || database.Storable(hash) == "" {
-		return fail("add merchant", fmt.Errorf("%w: password hash: want 1 to 512 bytes of text", sale.ErrInvalid))
-	}
-	return fail("add merchant", l.db.Exec(ctx, "INSERT INTO merchants (name, hash) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET hash = excluded.hash", merchant, hash))
+	return accounts.Store{DB: l.db}.AddMerchant(ctx, merchant, hash, time.Now())
 }
 
-// MerchantHash implements sale.Ledger.
-func (l *records) MerchantHash(ctx context.Context, merchant string) (string, error) {
-	var hash string
-	err := fail("merchant", l.db.Do(ctx, database.ReadOne, func(x *database.Tx) error {
-		err := x.Row("SELECT hash FROM merchants WHERE name = $1", database.Storable(merchant)).Scan(&hash)
-		if errors.Is(err, sql.ErrNoRows) {
-			err = fmt.Errorf("merchant %s: %w", quote(merchant), sale.ErrNotFound)
-		}
-		return err
-	}))
-	return hash, err
-}
+// Accounts implements sale.Ledger.
+func (l *records) Accounts() account.Store { return accounts.Store{DB: l.db} }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/account"
 	"github.com/floodweir/weir/flashsale/ledger"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/verify/ledgertest"
@@ -111,12 +112,22 @@ func TestMigrateFromOldTable(t *testing.T) {
 			raw(t, path, string(text))
 			raw(t, path, fmt.Sprintf("INSERT INTO migrations (version, at) VALUES (%d, 0)", versions[i+1]))
 		}
+		merchants := applied > 0 && applied < len(files) // with a password, from before accounts
+		if merchants {
+			raw(t, path, "INSERT INTO merchants (name, hash) VALUES ('alice', 'a hash')")
+		}
 		_, err := ledger.Open(t.Context(), "sqlite:"+path, ledger.Config{NoMigrate: true})
 		if applied < len(files) && (err == nil || !strings.Contains(err.Error(), fmt.Sprintf("has version %d and this program needs", versions[applied]))) {
 			t.Errorf("NoMigrate at version %d: %v", applied, err)
 		}
 		l := openAt(t, "sqlite:"+path, ledger.Config{})
 		stocked(t, l, 5, 2)
+		if merchants {
+			want := account.Account{Merchant: "alice", Name: "alice", Role: account.Owner, Hash: "a hash"}
+			if got, err := l.Accounts().Account(t.Context(), "alice"); err != nil || got != want {
+				t.Errorf("a merchant became %+v, %v, want %+v", got, err, want)
+			}
+		}
 		if got := tables(t, path); slices.Contains(got, "migrations") || !slices.Contains(got, "goose_db_version") {
 			t.Errorf("tables after version %d: %v", applied, got)
 		}

@@ -136,7 +136,7 @@ func (o *Office) orders(v *visit) {
 	orders, err := o.c.Service.RecentOrders(v.r.Context(), v.merchant, v.sale, after)
 	all := make([]orderJSON, 0, len(orders))
 	for i := range orders {
-		all = append(all, orderOf(&orders[i]))
+		all = append(all, orderOf(v, &orders[i]))
 	}
 	o.send(v, http.StatusOK, map[string]any{"orders": all}, err)
 }
@@ -159,7 +159,7 @@ func endOrder(o *Office, v *visit, f func(ctx context.Context, merchant, id, res
 		return
 	}
 	order, err := f(v.r.Context(), v.merchant, v.sale, v.r.PathValue("reservation"), reason)
-	o.send(v, http.StatusOK, orderOf(&order), err)
+	o.send(v, http.StatusOK, orderOf(v, &order), err)
 }
 
 func (o *Office) networks(v *visit) {

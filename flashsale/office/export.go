@@ -17,7 +17,7 @@ const sendFor = time.Minute
 // report sends the orders as CSV.
 func (o *Office) report(v *visit) {
 	w := &exportWriter{v: v, kind: "text/csv; charset=utf-8", ending: ".csv"}
-	w.finish(o, o.c.Service.Report(v.r.Context(), v.merchant, v.sale, w))
+	w.finish(o, o.c.Service.Report(v.r.Context(), v.merchant, v.sale, v.contacts(), w))
 }
 
 // exportedJSON is a line of an export.
@@ -51,7 +51,7 @@ func exportOrders(o *Office, v *visit) {
 	var end endJSON
 	err = o.c.Service.EachOrder(v.r.Context(), v.merchant, v.sale, func(order sale.Order) error {
 		end.End.Orders++
-		return lines.Encode(exportedJSON{orderOf(&order), row.Currency, moment(order.CreatedAt), order.Returned})
+		return lines.Encode(exportedJSON{orderOf(v, &order), row.Currency, moment(order.CreatedAt), order.Returned})
 	})
 	if err == nil {
 		end.End.Complete = true

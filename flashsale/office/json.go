@@ -81,7 +81,7 @@ func membersOnly(s *sale.Sale) int {
 	return 0
 }
 
-// orderJSON is an order as the merchant of its sale sees it.
+// orderJSON is an order as an account of its merchant sees it.
 type orderJSON struct {
 	Reservation string       `json:"reservation"`
 	User        string       `json:"user"`
@@ -107,13 +107,15 @@ type contactJSON struct {
 	Postal  string `json:"postal,omitempty"`
 }
 
-func orderOf(o *sale.Order) orderJSON {
+func orderOf(v *visit, o *sale.Order) orderJSON {
 	j := orderJSON{
 		o.ID, o.User, o.Slot, string(o.State), o.Price, moment(o.At), moment(o.PayBy), moment(o.ChangedAt), o.Payment, o.Refunds, o.Refunded, nil,
 	}
-	if o.Contact != (sale.Contact{}) {
-		a := o.Contact.Address
-		j.Contact = &contactJSON{o.Contact.Name, o.Contact.Phone, a.Country, a.City, a.Street, a.Street2, a.Postal}
+	if c := o.Contact; c != (sale.Contact{}) {
+		if !v.contacts() {
+			c = c.Masked()
+		}
+		j.Contact = &contactJSON{c.Name, c.Phone, c.Address.Country, c.Address.City, c.Address.Street, c.Address.Street2, c.Address.Postal}
 	}
 	return j
 }

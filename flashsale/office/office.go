@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/contrib/failsafe"
+	"github.com/floodweir/weir/flashsale/account"
 	"github.com/floodweir/weir/flashsale/catalogue"
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/pass"
@@ -21,12 +22,12 @@ import (
 	"github.com/floodweir/weir/guard"
 )
 
-// Config configures an Office. Service, Merchants, Keys and Layers are required.
+// Config configures an Office. Service, Accounts, Keys and Layers are required.
 type Config struct {
-	Service   sale.MerchantService
-	Merchants Merchants
-	Keys      *pass.Keys
-	Layers    *layers.Layers
+	Service  sale.MerchantService
+	Accounts account.Store
+	Keys     *pass.Keys
+	Layers   *layers.Layers
 
 	// Webhooks stores the endpoints of merchants and their deliveries; 404 if nil.
 	Webhooks webhook.Store
@@ -45,9 +46,9 @@ type Config struct {
 	// Ready returns why the process cannot serve now, for /readyz; nil is always ready.
 	Ready func(ctx context.Context) error
 
-	// SessionFor is the lifetime of a merchant's session; 12 hours if zero. Logging out removes
-	// the session from the browser; it is stored nowhere else. A new password ends all
-	// sessions.
+	// SessionFor is the lifetime of an account's session; 12 hours if zero. Logging out removes
+	// the session from the browser; it is stored nowhere else. A new password or a disabled
+	// account ends its sessions.
 	SessionFor time.Duration
 
 	// Secure sets the Secure attribute of cookies on every response.
@@ -57,23 +58,19 @@ type Config struct {
 	Log   *slog.Logger     // discards if nil
 }
 
-// Merchants returns the password hashes of merchants. A sale.Ledger implements it.
-type Merchants interface {
-	MerchantHash(ctx context.Context, name string) (string, error)
-}
-
 // Office is the HTTP interface for merchants. It is safe for concurrent use.
 type Office struct {
 	c      Config
 	bodies wire.Bodies
 	mux    *http.ServeMux
 	hashes *guard.Guard // bounds how many passwords are hashed at once
+	router router
 }
 
 // New returns an Office.
 func New(c Config) (*Office, error) {
-	if c.Service == nil || c.Merchants == nil || c.Keys == nil || c.Layers == nil {
-		return nil, errors.New("office: want Service, Merchants, Keys and Layers")
+	if c.Service == nil || c.Accounts == nil || c.Keys == nil || c.Layers == nil {
+		return nil, errors.New("office: want Service, Accounts, Keys and Layers")
 	}
 	c.SessionFor = cmp.Or(c.SessionFor, 12*time.Hour)
 	if c.SessionFor < time.Minute {
@@ -93,24 +90,28 @@ func New(c Config) (*Office, error) {
 	}
 	o := &Office{c: c, mux: http.NewServeMux()}
 	o.hashes = registry.MustGuard(guard.Resource{Name: "password"})
-	o.routes()
+	o.router = router{office: o, roles: needed()}
+	o.routes(&o.router)
 	return o, nil
 }
 
-// visit is one request of a merchant.
+// visit is one request of an account. The context of r names the account in the audit log.
 type visit struct {
 	w        http.ResponseWriter
 	r        *http.Request
-	merchant string
+	account  account.Account
+	merchant string // of the account
 	sale     string
 	body     []byte
 }
 
-func (o *Office) routes() {
-	handle := func(pattern string, f func(*visit)) { o.mux.HandleFunc(pattern, o.signedIn(f)) }
-	o.mux.HandleFunc("POST /api/login", o.login)
-	handle("POST /api/logout", o.logout)
-	handle("GET /api/me", o.me)
+func (o *Office) routes(r *router) {
+	handle, s := r.handle, sessions{o}
+	r.public("POST /api/login", s.login)
+	handle("POST /api/logout", s.logout)
+	handle("GET /api/me", s.me)
+	handle("POST /api/me/password", s.ownPassword)
+	accounts{o, s, o.c.Accounts}.routes(handle)
 	handle("GET /api/sales", o.mine)
 	handle("POST /api/sales", o.create)
 	handle("GET /api/sales/{sale}", o.get)
@@ -142,11 +143,11 @@ func (o *Office) routes() {
 		webhooks{o, o.c.Webhooks}.routes(handle)
 	}
 	if o.c.Products != nil {
-		products{o, o.c.Products}.routes(handle)
+		products{o, o.c.Products}.routes(r)
 	}
-	o.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { wire.WriteJSON(w, http.StatusOK, []byte("{}\n")) })
-	o.mux.HandleFunc("GET /readyz", o.ready)
-	o.mux.HandleFunc("GET /metrics", o.metrics)
+	r.public("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { wire.WriteJSON(w, http.StatusOK, []byte("{}\n")) })
+	r.public("GET /readyz", o.ready)
+	r.public("GET /metrics", o.metrics)
 }
 
 // ServeHTTP implements http.Handler.
@@ -222,12 +223,12 @@ func (o *Office) metrics(w http.ResponseWriter, r *http.Request) {
 // visitOf returns the visit of a request, without its body. It refuses without a session; changes
 // need the CSRF value, too.
 func visitOf(o *Office, w http.ResponseWriter, r *http.Request) (*visit, bool) {
-	merchant, text, err := o.session(r)
+	a, text, ok, err := sessions{o}.account(r)
 	if err != nil {
 		o.fail(w, r, err)
 		return nil, false
 	}
-	if merchant == "" {
+	if !ok {
 		wire.RefuseReason(w, layers.NoSession)
 		return nil, false
 	}
@@ -235,7 +236,7 @@ func visitOf(o *Office, w http.ResponseWriter, r *http.Request) (*visit, bool) {
 		wire.RefuseReason(w, layers.CSRF)
 		return nil, false
 	}
-	v := &visit{w: w, r: r, merchant: merchant, sale: r.PathValue("sale")}
+	v := &visit{w: w, r: r.WithContext(account.With(r.Context(), a)), account: a, merchant: a.Merchant, sale: r.PathValue("sale")}
 	if v.sale != "" && !wire.IsSaleID(v.sale) {
 		wire.RefuseReason(w, layers.NotFound)
 		return nil, false
@@ -243,17 +244,13 @@ func visitOf(o *Office, w http.ResponseWriter, r *http.Request) (*visit, bool) {
 	return v, true
 }
 
-// signedIn returns a handler for requests of merchants.
-func (o *Office) signedIn(f func(*visit)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		v, ok := visitOf(o, w, r)
-		if !ok {
-			return
-		}
-		body, room, fault := o.bodies.Read(r)
+// withBody returns a handler that reads the body of a visit before f.
+func withBody(o *Office, f func(*visit)) func(*visit) {
+	return func(v *visit) {
+		body, room, fault := o.bodies.Read(v.r)
 		defer o.bodies.Release(room)
 		if fault != nil {
-			fault.Refuse(w)
+			fault.Refuse(v.w)
 			return
 		}
 		v.body = wire.OrEmpty(body)
@@ -263,6 +260,10 @@ func (o *Office) signedIn(f func(*visit)) http.HandlerFunc {
 
 // fail writes an error of the service.
 func (o *Office) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, errBusy) {
+		layers.Refusal{Layer: sale.L4, Reason: sale.Overloaded, RetryAfter: 2 * time.Second}.Write(w)
+		return
+	}
 	f, known := wire.Failure(err)
 	if !known || f.Reason == layers.Unavailable {
 		o.c.Log.Error("request failed", "path", r.URL.Path, "error", err)

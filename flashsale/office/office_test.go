@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/account"
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/office"
 	"github.com/floodweir/weir/flashsale/pass"
@@ -107,8 +108,13 @@ func (m *merchants) Dashboard(_ context.Context, who, id string) (sale.Dashboard
 	return sale.Dashboard{View: webtest.View(), Lag: 1500 * time.Microsecond}, err
 }
 
-func (m *merchants) Report(_ context.Context, who, id string, w io.Writer) error {
-	if _, err := m.note("report %s %s", who, id); err != nil {
+func (m *merchants) RecentOrders(_ context.Context, who, id, _ string) ([]sale.Order, error) {
+	_, err := m.note("orders %s %s", who, id)
+	return []sale.Order{{State: sale.Paid, Contact: sale.Contact{Name: "李丽", Phone: "+86 138 0013 8066"}}}, err
+}
+
+func (m *merchants) Report(_ context.Context, who, id string, contacts bool, w io.Writer) error {
+	if _, err := m.note("report %s %s %v", who, id, contacts); err != nil {
 		return err
 	}
 	return m.report(w)
@@ -142,22 +148,36 @@ func (m *merchants) AuditLog(_ context.Context, who, id string) ([]sale.AuditEnt
 	return []sale.AuditEntry{{At: webtest.Start(), Actor: "m", Sale: id, Event: "exposed"}}, err
 }
 
-// MerchantHash knows one merchant.
-type hashes map[string]string
+// staff is an account.Store with accounts that only a test changes.
+type staff map[string]account.Account
 
-func (h hashes) MerchantHash(_ context.Context, name string) (string, error) {
-	if hash, ok := h[name]; ok {
-		return hash, nil
+// accounts is a staff with the other methods of a Store.
+type accounts struct {
+	account.Store
+	staff staff
+}
+
+func (a accounts) Account(ctx context.Context, name string) (account.Account, error) {
+	return a.staff.Account(ctx, name)
+}
+
+func (s staff) add(name string, role account.Role, hash string) {
+	s[name] = account.Account{Merchant: "ann", Name: name, Role: role, Hash: hash}
+}
+
+func (s staff) Account(_ context.Context, name string) (account.Account, error) {
+	if a, ok := s[name]; ok {
+		return a, nil
 	}
-	return "", sale.ErrNotFound
+	return account.Account{}, sale.ErrNotFound
 }
 
 type premises struct {
 	*office.Office
-	desk   *merchants
-	keys   *pass.Keys
-	hashes hashes
-	now    time.Time
+	desk  *merchants
+	keys  *pass.Keys
+	staff staff
+	now   time.Time
 }
 
 const password = "correct horse"
@@ -177,12 +197,14 @@ func openOffice(t *testing.T, change func(c *office.Config)) *premises {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hash, err := office.HashPassword(password)
+	hash, err := account.HashPassword(password)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &premises{desk: &merchants{}, keys: keys, hashes: hashes{"ann": hash, "broken": "x"}, now: webtest.Start()}
-	c := office.Config{Service: o.desk, Merchants: o.hashes, Keys: keys, Layers: l, Clock: func() time.Time { return o.now }}
+	o := &premises{desk: &merchants{}, keys: keys, staff: staff{}, now: webtest.Start()}
+	o.staff.add("ann", account.Owner, hash)
+	o.staff.add("broken", account.Owner, "x")
+	c := office.Config{Service: o.desk, Accounts: accounts{nil, o.staff}, Keys: keys, Layers: l, Clock: func() time.Time { return o.now }}
 	if change != nil {
 		change(&c)
 	}
@@ -193,9 +215,20 @@ func openOffice(t *testing.T, change func(c *office.Config)) *premises {
 }
 
 // session returns the cookie of ann after a login, valid until a time.
-func (o *premises) session(until time.Time) string {
-	signed := o.keys.Office(pass.Session{User: "ann", Expires: until})
-	return signed + "." + o.keys.Password(signed, o.hashes["ann"])
+func (o *premises) session(until time.Time) string { return o.sessionOf("ann", until) }
+
+func (o *premises) sessionOf(name string, until time.Time) string {
+	signed := o.keys.Office(pass.Session{User: name, Expires: until})
+	return signed + "." + o.keys.Password(signed, o.staff[name].Hash)
+}
+
+// as returns what makes ask a request of another account.
+func (o *premises) as(name string) func(r *http.Request) {
+	return func(r *http.Request) {
+		session := o.sessionOf(name, webtest.Start().Add(time.Hour))
+		r.Header.Set("Cookie", "fs_office="+session)
+		r.Header.Set("Flashsale-CSRF", o.keys.CSRF(session))
+	}
 }
 
 // ask sends what a merchant's page sends.
@@ -298,7 +331,7 @@ func TestOfficeIsForMerchants(t *testing.T) {
 		},
 		"what proves a page, as a password": func(r *http.Request) {
 			signed := o.keys.Office(pass.Session{User: "ann", Expires: webtest.Start().Add(time.Hour)})
-			r.Header.Set("Cookie", "fs_office="+signed+"."+o.keys.CSRF(signed+"\n"+o.hashes["ann"]))
+			r.Header.Set("Cookie", "fs_office="+signed+"."+o.keys.CSRF(signed+"\n"+o.staff["ann"].Hash))
 		},
 		"a role": func(r *http.Request) { r.Header.Set("Cookie", ""); r.Header.Set("X-User-Role", "admin") },
 	} {

@@ -20,11 +20,11 @@ type products struct {
 }
 
 // routes adds the routes of products.
-func (o products) routes(handle func(pattern string, f func(*visit))) {
-	handle("GET /api/sales/{sale}/product", o.product)
-	handle("PUT /api/sales/{sale}/product", o.setProduct)
-	o.mux.HandleFunc("POST /api/sales/{sale}/pictures", o.upload)
-	handle("POST /api/sales/{sale}/pictures/{hash}/remove", o.removePicture)
+func (o products) routes(r *router) {
+	r.handle("GET /api/sales/{sale}/product", o.product)
+	r.handle("PUT /api/sales/{sale}/product", o.setProduct)
+	r.add("POST /api/sales/{sale}/pictures", o.upload)
+	r.handle("POST /api/sales/{sale}/pictures/{hash}/remove", o.removePicture)
 }
 
 // own reports whether the sale is the merchant's, and refuses if not.
@@ -99,11 +99,11 @@ func (o products) removePicture(v *visit) {
 }
 
 // upload adds a picture, which is the body. Few are decoded at once, because each needs memory.
-func (o products) upload(w http.ResponseWriter, r *http.Request) {
-	v, ok := visitOf(o.Office, w, r)
-	if !ok || !o.own(v) {
+func (o products) upload(v *visit) {
+	if !o.own(v) {
 		return
 	}
+	w, r := v.w, v.r
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, catalogue.MaxBytes))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		(&wire.RequestError{Status: http.StatusRequestEntityTooLarge, Field: "image", Detail: fmt.Sprintf("image: want at most %d bytes", catalogue.MaxBytes)}).Refuse(w)

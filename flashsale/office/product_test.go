@@ -44,6 +44,8 @@ type viewer struct {
 	draft string // a sale that is not public
 }
 
+func (v viewer) Limited(int) sale.BuyerService { return v }
+
 func (v viewer) View(_ context.Context, id string) (sale.View, error) {
 	if id == v.draft {
 		return sale.View{}, sale.ErrNotFound

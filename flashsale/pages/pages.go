@@ -22,8 +22,8 @@ func NewShop(c Config) http.Handler {
 	return newSite(c, "shop")
 }
 
-// NewOffice returns the pages for merchants: /, /sales/new, /sales/{sale}, and their files
-// below /static/. Every other path is 404. It panics if c.Lang is neither en nor zh.
+// NewOffice returns the pages for merchants: /, /sales/new, /sales/{sale}, /webhooks, /accounts,
+// and their files below /static/. Every other path is 404. It panics if c.Lang is neither en nor zh.
 func NewOffice(c Config) http.Handler {
 	return newSite(c, "office")
 }

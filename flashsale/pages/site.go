@@ -43,6 +43,7 @@ func pagesOf(site string) []page {
 		{"/sales/new", "draft.js", "office.new.title"},
 		{"/sales/{sale}", "board.js", "office.sale.title"},
 		{"/webhooks", "webhooks.js", "office.webhooks.title"},
+		{"/accounts", "accounts.js", "office.accounts.title"},
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/floodweir/weir/flashsale/account"
 	"github.com/floodweir/weir/flashsale/ledger"
-	"github.com/floodweir/weir/flashsale/office"
 )
 
 // dsn returns the data source name of the ledger.
@@ -38,8 +38,8 @@ func OpenLedger(ctx context.Context, c Config) (*ledger.Ledger, error) {
 	return ledger.Open(ctx, dsn, ledger.Config{})
 }
 
-// AddMerchant adds a merchant to the ledger of c, or replaces the password of one. It creates
-// nothing if the name or the password is not valid.
+// AddMerchant adds a merchant to the ledger of c, with an account of its name as the owner, or
+// replaces the password of that account. It creates nothing if the name or the password is not valid.
 func AddMerchant(ctx context.Context, c Config, name, password string) error {
 	hash, err := hashOf(name, password)
 	if err != nil {
@@ -52,12 +52,12 @@ func AddMerchant(ctx context.Context, c Config, name, password string) error {
 	return errors.Join(l.AddMerchant(ctx, name, hash), l.Close())
 }
 
-// hashOf returns the hash of a merchant's password.
+// hashOf returns the hash of the password of a merchant's account.
 func hashOf(name, password string) (string, error) {
 	if name == "" || len(name) > 128 || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }) {
 		return "", fmt.Errorf("merchant %.140q: want a name of 1 to 128 bytes of text without control characters", name)
 	}
-	hash, err := office.HashPassword(password)
+	hash, err := account.HashPassword(password)
 	if err != nil {
 		return "", fmt.Errorf("merchant %q: %w", name, err)
 	}

@@ -59,8 +59,8 @@ func TestFaultsMakeNothing(t *testing.T) {
 // TestMerchantFaultsMakeNothing checks that who mistypes a password has no directory to throw away.
 func TestMerchantFaultsMakeNothing(t *testing.T) {
 	for _, c := range []struct{ name, password, want string }{
-		{"alice", "short", `merchant "alice": office: password: 5 bytes: want 8 to 256`},
-		{"alice", "", `merchant "alice": office: password: 0 bytes`},
+		{"alice", "short", `merchant "alice": account: password: 5 bytes: want 8 to 256`},
+		{"alice", "", `merchant "alice": account: password: 0 bytes`},
 		{"", "correct horse", `merchant "": want a name of 1 to 128 bytes`},
 		{"a\nb", "correct horse", `merchant "a\nb": want a name of 1 to 128 bytes`},
 		{strings.Repeat("a", 129), "correct horse", "want a name of 1 to 128 bytes"},

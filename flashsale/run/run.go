@@ -279,7 +279,7 @@ func (s *System) listen(c Config, g given, st stores, keys *pass.Keys, lay *laye
 	}
 	s.undo = append(s.undo, buyers.Close)
 	merchants, err := office.New(office.Config{
-		Service: s.Merchants, Products: copier, Merchants: st.ledger, Webhooks: st.ledger.Webhooks(), Keys: keys, Layers: lay, Pages: pages.NewOffice(pages.Config{}),
+		Service: s.Merchants, Products: copier, Accounts: st.ledger.Accounts(), Webhooks: st.ledger.Webhooks(), Keys: keys, Layers: lay, Pages: pages.NewOffice(pages.Config{}),
 		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), MetricsToken: c.MetricsToken,
 		Ready: func(ctx context.Context) error { return st.ledger.Ping(ctx) }, Clock: c.Clock, Log: c.Log,
 	})
@@ -320,7 +320,7 @@ func (s *System) serve(what, addr string, h http.Handler) (string, error) {
 // Failed receives the error of a listener that ended.
 func (s *System) Failed() <-chan error { return s.failed }
 
-// AddMerchant adds a merchant, or replaces the password of one.
+// AddMerchant adds a merchant, or replaces its password: see the function AddMerchant.
 func (s *System) AddMerchant(ctx context.Context, name, password string) error {
 	hash, err := hashOf(name, password)
 	if err != nil {

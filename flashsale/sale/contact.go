@@ -50,6 +50,19 @@ func isPhone(s string) bool {
 	return digits >= 5 && digits <= 20 && utf8.RuneCountInString(s) <= 40 && strings.TrimSpace(s) == s
 }
 
+// Masked returns c for those who may not contact buyers: the first character of the name, the
+// last two of the phone, the country and the city.
+func (c Contact) Masked() Contact {
+	if c == (Contact{}) {
+		return c
+	}
+	first, _ := utf8.DecodeRuneInString(c.Name)
+	return Contact{
+		Name: string(first) + "**", Phone: "***" + c.Phone[max(0, len(c.Phone)-2):],
+		Address: Address{Country: c.Address.Country, City: c.Address.City},
+	}
+}
+
 // String returns whether there is a contact, without its content.
 func (c Contact) String() string {
 	if c == (Contact{}) {

@@ -3,6 +3,8 @@ package sale
 import (
 	"context"
 	"time"
+
+	"github.com/floodweir/weir/flashsale/account"
 )
 
 // Ledger is the source of truth for sales, orders and payments. It is safe for concurrent use,
@@ -159,7 +161,7 @@ type OrderLedger interface {
 	RecentOrders(ctx context.Context, id, after string) ([]Order, error)
 }
 
-// RecordLedger is the part of a Ledger about dead letters, networks, the audit log and merchants.
+// RecordLedger is the part of a Ledger about dead letters, networks, the audit log and merchants with their accounts.
 type RecordLedger interface {
 	// AddDeadLetter stores an entry of the stream that cannot become an order, with the reason.
 	AddDeadLetter(ctx context.Context, sale string, epoch int64, e Entry, reason string, now time.Time) error
@@ -172,18 +174,21 @@ type RecordLedger interface {
 	// those of most users first.
 	SharedNetworks(ctx context.Context, id string) ([]SharedNetwork, error)
 
-	// AppendAudit appends an entry to the audit log.
+	// AppendAudit appends an entry to the audit log. If actor is a merchant and the context has
+	// an account of it (account.With), the entry names the account. The same is true for every
+	// method that records a merchant's action.
 	AppendAudit(ctx context.Context, actor, sale, event string, now time.Time) error
 
 	// AuditLog returns the last 200 entries of a sale, or of all sales if sale is empty, the
 	// newest first.
 	AuditLog(ctx context.Context, sale string) ([]AuditEntry, error)
 
-	// AddMerchant adds a merchant, or replaces its password hash.
+	// AddMerchant adds a merchant with an account of the same name as its owner, or replaces the
+	// password hash of that account.
 	AddMerchant(ctx context.Context, name, hash string) error
 
-	// MerchantHash returns the password hash of a merchant.
-	MerchantHash(ctx context.Context, name string) (string, error)
+	// Accounts returns the accounts of merchants.
+	Accounts() account.Store
 }
 
 // OrderState is the state of a reservation and of its order.

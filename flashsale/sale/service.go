@@ -101,8 +101,9 @@ type MerchantService interface {
 	Dashboard(ctx context.Context, merchant, sale string) (Dashboard, error)
 
 	// Report writes the orders of a sale as CSV, with a header and a line of totals. If it fails
-	// after its first write, a line that begins with "error" is in the place of the totals.
-	Report(ctx context.Context, merchant, sale string, w io.Writer) error
+	// after its first write, a line that begins with "error" is in the place of the totals. Without
+	// contacts it masks the contact data of buyers.
+	Report(ctx context.Context, merchant, sale string, contacts bool, w io.Writer) error
 
 	// EachOrder calls row with every order of a sale, the oldest first: see OrderLedger.
 	EachOrder(ctx context.Context, merchant, sale string, row func(Order) error) error

@@ -69,7 +69,7 @@ func TestContact(t *testing.T) {
 			t.Errorf("of a cancelled order: %v", err)
 		}
 		var out strings.Builder
-		if err := w.Report(w.ctx, "m", s.ID, &out); err != nil {
+		if err := w.Report(w.ctx, "m", s.ID, true, &out); err != nil {
 			t.Fatal(err)
 		}
 		rows, err := csv.NewReader(strings.NewReader(out.String())).ReadAll()
@@ -128,7 +128,7 @@ func TestAddress(t *testing.T) {
 				t.Errorf("%s: Checkout = %s, %v", rule, got.State, err)
 			}
 			var out strings.Builder
-			if err := w.Report(w.ctx, "m", s.ID, &out); err != nil {
+			if err := w.Report(w.ctx, "m", s.ID, true, &out); err != nil {
 				t.Fatal(err)
 			}
 			if has := strings.Contains(out.String(), ",王小明,12345,CN,杭州,'=1+1,,\r\n"); has != (rule != sale.NoAddress) {

@@ -103,12 +103,10 @@ func (m *merchants) SharedNetworks(ctx context.Context, merchant, id string) ([]
 	return networks, nil
 }
 
-// AuditLog implements sale.MerchantService. Without a sale it returns the merchant's actions.
+// AuditLog implements sale.MerchantService.
 func (m *merchants) AuditLog(ctx context.Context, merchant, id string) ([]sale.AuditEntry, error) {
-	if id != "" {
-		if _, err := m.Sale(ctx, merchant, id); err != nil {
-			return nil, err
-		}
+	if _, err := m.Sale(ctx, merchant, id); err != nil {
+		return nil, err
 	}
 	ctx, cancel := m.call(ctx)
 	defer cancel()
@@ -116,16 +114,7 @@ func (m *merchants) AuditLog(ctx context.Context, merchant, id string) ([]sale.A
 	if err != nil {
 		return nil, wrap("audit log", err)
 	}
-	if id != "" {
-		return entries, nil
-	}
-	var own []sale.AuditEntry
-	for _, e := range entries {
-		if e.Actor == merchant {
-			own = append(own, e)
-		}
-	}
-	return own, nil
+	return entries, nil
 }
 
 var reportHeader = []string{"reservation", "user", "slot", "state", "price", "currency",
@@ -154,7 +143,7 @@ func (w *startedWriter) Write(b []byte) (int, error) {
 }
 
 // Report implements sale.MerchantService. It writes CSV by RFC 4180.
-func (m *merchants) Report(ctx context.Context, merchant, id string, w io.Writer) error {
+func (m *merchants) Report(ctx context.Context, merchant, id string, contacts bool, w io.Writer) error {
 	row, err := m.Sale(ctx, merchant, id)
 	if err != nil {
 		return err
@@ -170,6 +159,9 @@ func (m *merchants) Report(ctx context.Context, merchant, id string, w io.Writer
 		orders++
 		refunds += int64(o.Refunds)
 		returned += o.Returned
+		if !contacts {
+			o.Contact = o.Contact.Masked()
+		}
 		a := o.Contact.Address
 		if o.State == sale.Paid {
 			paid++

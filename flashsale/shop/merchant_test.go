@@ -47,7 +47,7 @@ func TestMerchants(t *testing.T) {
 			"end":       func() error { _, err := w.End(w.ctx, "n", s.ID, true); return err },
 			"stock":     func() error { _, err := w.AddStock(w.ctx, "n", s.ID, "k", 1); return err },
 			"board":     func() error { _, err := w.Dashboard(w.ctx, "n", s.ID); return err },
-			"report":    func() error { return w.Report(w.ctx, "n", s.ID, &strings.Builder{}) },
+			"report":    func() error { return w.Report(w.ctx, "n", s.ID, true, &strings.Builder{}) },
 			"export":    func() error { return w.EachOrder(w.ctx, "n", s.ID, nil) },
 			"reconcile": func() error { _, err := w.Reconcile(w.ctx, "n", s.ID); return err },
 			"log":       func() error { _, err := w.AuditLog(w.ctx, "n", s.ID); return err },
@@ -179,7 +179,7 @@ func TestReportCells(t *testing.T) {
 			w.order(w, user, b.Receipt.Receipt)
 		}
 		var out strings.Builder
-		if err := w.Report(w.ctx, "m", s.ID, &out); err != nil {
+		if err := w.Report(w.ctx, "m", s.ID, true, &out); err != nil {
 			t.Fatal(err)
 		}
 		rows, err := csv.NewReader(strings.NewReader(out.String())).ReadAll()
@@ -218,7 +218,7 @@ func TestReportThatBreaksOff(t *testing.T) {
 		for orders, want := range map[int]string{1: "", 5000: "error,5000 orders,,incomplete,"} {
 			broken := w.started("broken", func(c *shop.Config) { c.Ledger = brokenExport{w.ledger, orders} })
 			var out strings.Builder
-			if err := broken.Report(w.ctx, "m", s.ID, &out); !errors.Is(err, sale.ErrUnavailable) {
+			if err := broken.Report(w.ctx, "m", s.ID, true, &out); !errors.Is(err, sale.ErrUnavailable) {
 				t.Errorf("%d orders: %v, want unavailable", orders, err)
 			}
 			lines := strings.Split(strings.TrimSuffix(out.String(), "\r\n"), "\r\n")

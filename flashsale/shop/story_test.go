@@ -62,7 +62,7 @@ func TestStory(t *testing.T) {
 			t.Errorf("bob's orders: %+v, %v", orders, err)
 		}
 		var report strings.Builder
-		if err := w.Report(w.ctx, "m", s.ID, &report); err != nil || strings.Count(report.String(), "\r\n") != 5 || !strings.Contains(report.String(), "total,3 orders,,2 paid,3998,CNY") {
+		if err := w.Report(w.ctx, "m", s.ID, true, &report); err != nil || strings.Count(report.String(), "\r\n") != 5 || !strings.Contains(report.String(), "total,3 orders,,2 paid,3998,CNY") {
 			t.Errorf("report, %v:\n%s", err, report.String())
 		}
 		for i, want := range []int{0, 0} {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/account"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
@@ -153,8 +154,14 @@ func invalidTexts(t *testing.T, d *tester) {
 		_, err = d.InitialState(d.ctx, x)
 		d.wantError("InitialState", err, sale.ErrNotFound)
 		d.wantError("EachOrder", d.EachOrder(d.ctx, x, func(sale.Order) error { return nil }), sale.ErrNotFound)
-		_, err = d.MerchantHash(d.ctx, x)
-		d.wantError("MerchantHash", err, sale.ErrNotFound)
+		_, err = d.Accounts().Account(d.ctx, x)
+		d.wantError("Account", err, sale.ErrNotFound)
+		if got, err := d.Accounts().Accounts(d.ctx, x); err != nil || len(got) != 0 {
+			t.Fatalf("Accounts(%q) = %v, %v, want none", x, got, err)
+		}
+		if got, err := d.Accounts().Log(d.ctx, x); err != nil || len(got) != 0 {
+			t.Fatalf("Log(%q) = %v, %v, want none", x, got, err)
+		}
 		_, err = d.Cancel(d.ctx, "u", x, Start())
 		d.wantError("Cancel", err, sale.ErrNotFound)
 		_, err = d.NextEpoch(d.ctx, x, 1, Start())
@@ -349,8 +356,8 @@ func logs(t *testing.T, d *tester) {
 	}
 	d.must(d.AddMerchant(d.ctx, "tea house 茶", "hash 1"))
 	d.must(d.AddMerchant(d.ctx, "tea house 茶", "hash 2"))
-	if got, err := d.MerchantHash(d.ctx, "tea house 茶"); err != nil || got != "hash 2" {
-		t.Fatalf("MerchantHash = %q, %v", got, err)
+	if got, err := d.Accounts().Account(d.ctx, "tea house 茶"); err != nil || got.Hash != "hash 2" || got.Role != account.Owner || got.Merchant != got.Name {
+		t.Fatalf("Account = %+v, %v, want an owner with hash 2", got, err)
 	}
 	for _, x := range [][2]string{{"", "h"}, {"a\n", "h"}, {"a", ""}, {"a", "\x00"}, {strings.Repeat("a", 129), "h"}} {
 		d.wantError(fmt.Sprintf("%.20q", x), d.AddMerchant(d.ctx, x[0], x[1]), sale.ErrInvalid)

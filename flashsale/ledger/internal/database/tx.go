@@ -21,6 +21,9 @@ type querier interface {
 	ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error)
 }
 
+// Context returns the context of the transaction.
+func (x *Tx) Context() context.Context { return x.ctx }
+
 // IsPostgres reports whether the database is PostgreSQL.
 func (x *Tx) IsPostgres() bool { return x.db.d.postgres }
 

@@ -1,6 +1,6 @@
 import { address } from "./address.js";
 import { call, random } from "./api.js";
-import { change, enter, table } from "./desk.js";
+import { change, enter, may, only, table } from "./desk.js";
 import { Slot, blame, field, h, main, put, say } from "./dom.js";
 import { EDITABLE, form } from "./form.js";
 import { logged, problem } from "./log.js";
@@ -25,9 +25,10 @@ const checks = h("div", { id: "checks", "aria-live": "polite" });
 const log = h("section", { class: "card", id: "log" });
 const poll = new Poll(refresh);
 
-// The actions in each state, in order; sure asks for confirmation.
+// The actions in each state, in order; sure asks for confirmation. They need the role manage, if
+// needs has no other.
 const DO = {
-  check: { in: ["draft", "exposed", "paused"] },
+  check: { in: ["draft", "exposed", "paused"], needs: "view" },
   warm: { in: ["draft", "exposed", "paused"] },
   expose: { in: ["draft"], main: true, sure: true },
   pause: { in: ["exposed"], sure: true },
@@ -100,19 +101,20 @@ function draw() {
     document.title = `${t(`state.${sale.state}`)} · ${sale.title}`;
   }
   actions.show([sale.state, doing].join(), () => [
-    ...Object.entries(DO).filter(([, d]) => d.in.includes(sale.state)).map(([name, d]) => h("button", {
+    ...Object.entries(DO).filter(([, d]) => d.in.includes(sale.state) && may(d.needs ?? "manage")).map(([name, d]) => h("button", {
       type: "button", id: `do-${name}`, class: d.danger ? "danger" : d.main ? "main" : "quiet", "data-main": d.main ? "" : undefined,
       "aria-disabled": doing ? "true" : undefined, onclick: () => act(name),
     }, t(doing === name ? "do.busy" : `do.${name}`))),
-    h("button", { type: "button", id: "do-copy", class: "quiet", "aria-disabled": doing ? "true" : undefined, onclick: copy }, t(doing === "copy" ? "do.busy" : "do.copy")),
+    may("manage") && h("button", { type: "button", id: "do-copy", class: "quiet", "aria-disabled": doing ? "true" : undefined, onclick: copy }, t(doing === "copy" ? "do.busy" : "do.copy")),
     sale.state !== "draft" && h("a", { class: "button quiet", id: "csv", href: `${path}/report.csv`, download: `${id}.csv` }, t("do.csv")),
     sale.state !== "draft" && h("a", { class: "button quiet", id: "jsonl", href: `${path}/orders.jsonl`, download: `${id}.jsonl` }, t("do.jsonl")),
   ]);
   edit.show([sale.state === "draft" ? sale.version : sale.state].join(), () => {
-    if (sale.state === "draft") return [h("h2", {}, t("draft.edit")), form(sale, ["PUT", path, { version: sale.version }], t("draft.save"), saved)];
-    return sale.state === "ended" ? [] : [stock(), settings()];
+    if (sale.state === "draft") return [h("h2", {}, t("draft.edit")), only("manage", form(sale, ["PUT", path, { version: sale.version }], t("draft.save"), saved))];
+    return sale.state === "ended" || !may("manage") ? [] : [stock(), settings()];
   });
-  live.hidden = orders.hidden = networks.hidden = sale.state === "draft";
+  live.hidden = orders.hidden = sale.state === "draft";
+  networks.hidden = sale.state === "draft" || !may("service");
 }
 
 // settings returns the form of what can change while buyers see the sale. It is made when it is
@@ -203,7 +205,7 @@ const ENDS = { pending_pay: "cancel", paid: "refund" };
 
 function endButton(o) {
   const action = ENDS[o.state];
-  if (!action) return "";
+  if (!action || !may("service")) return "";
   return h("button", { type: "button", class: "plain", [`data-${action}`]: o.reservation, onclick: () => endOrder(o.reservation, action) }, t(`orders.${action}`));
 }
 
@@ -239,6 +241,7 @@ async function showNetworks() {
 }
 
 await enter();
+reason.closest(".field").hidden = !may("service"); // it is for a cancellation or a refund
 if (await reload()) {
   main.replaceChildren(head, actions.el, note, checks, live, edit.el, await productCard(sale), orders, networks, log);
   await Promise.all([poll.now(), showLog()]);

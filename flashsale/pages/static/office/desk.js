@@ -6,9 +6,26 @@ import { t } from "./text.js";
 // Shared by the pages for merchants: the login, and the token that every change needs.
 let me = null;
 
+// The roles of accounts. Each includes those before it.
+export const ROLES = ["view", "service", "manage", "owner"];
+
+// may reports whether the account may do what a role may do. The server decides; the pages hide
+// what it would refuse.
+export const may = (role) => ROLES.indexOf(me?.role) >= ROLES.indexOf(role);
+
+// only returns an element that can be changed with a role, and read without it.
+export function only(role, el) {
+  if (may(role)) return el;
+  for (const button of el.querySelectorAll("button")) button.remove();
+  for (const input of el.querySelectorAll("input, select, textarea")) input.disabled = true;
+  return el;
+}
+
 // change requests a change, and repeats it until it is decided.
-export function change(method, path, body, report = () => {}, headers = {}) {
-  return persist(() => call(method, path, body, { "Flashsale-CSRF": me?.csrf ?? "", ...headers }), report);
+export async function change(method, path, body, report = () => {}, headers = {}) {
+  const answer = await persist(() => call(method, path, body, { "Flashsale-CSRF": me?.csrf ?? "", ...headers }), report);
+  if (answer.reason?.startsWith("needs_")) answer.detail = why(answer); // the page has it in its language
+  return answer;
 }
 
 // upload sends a file as the body of a change.
@@ -25,7 +42,7 @@ export async function upload(path, file) {
   }
 }
 
-// enter returns the merchant. Without a session it asks for a name and a password first.
+// enter returns the account. Without a session it asks for a name and a password first.
 export async function enter() {
   const answer = await persist(() => call("GET", "/api/me"), (text) => text && put(main, text));
   if (answer.ok) me = answer.body;
@@ -45,7 +62,7 @@ async function leave() {
 
 function login() {
   return new Promise((done) => {
-    const name = h("input", { name: "name", autocomplete: "username", required: true, maxlength: "64" });
+    const name = h("input", { name: "name", autocomplete: "username", required: true, maxlength: "128" });
     const password = h("input", { name: "password", type: "password", autocomplete: "current-password", required: true, maxlength: "256" });
     const note = h("p", { class: "note", role: "alert" });
     const button = h("button", { class: "main", id: "login" }, t("office.login"));

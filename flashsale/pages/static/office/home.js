@@ -1,5 +1,5 @@
 import { call } from "./api.js";
-import { enter } from "./desk.js";
+import { enter, may } from "./desk.js";
 import { h, main, put } from "./dom.js";
 import { persist, why } from "./persist.js";
 import { money, moment, number, t } from "./text.js";
@@ -10,7 +10,7 @@ const list = h("ul", { class: "sales" });
 const more = h("button", { type: "button", class: "quiet", hidden: true, onclick: () => load(more.dataset.after) }, t("office.more"));
 const none = h("p", { class: "card", hidden: true }, t("office.none"));
 main.replaceChildren(
-  h("div", { class: "row apart" }, h("h1", {}, t("office.home.title")), h("a", { class: "button", id: "new", href: "/sales/new" }, t("office.new"))),
+  h("div", { class: "row apart" }, h("h1", {}, t("office.home.title")), may("manage") ? h("a", { class: "button", id: "new", href: "/sales/new" }, t("office.new")) : ""),
   note, none, list, h("div", { class: "row" }, more));
 
 async function load(after) {

@@ -1,5 +1,5 @@
 import { call } from "./api.js";
-import { change, upload } from "./desk.js";
+import { change, only, upload } from "./desk.js";
 import { field, h, put } from "./dom.js";
 import { cents, decimal } from "./form.js";
 import { why } from "./persist.js";
@@ -36,7 +36,7 @@ export async function productCard(sale) {
     return done.ok;
   }
   showPictures();
-  return h("section", { class: "card", id: "product" }, h("h2", {}, t("product.title")), note,
+  return only("manage", h("section", { class: "card", id: "product" }, h("h2", {}, t("product.title")), note,
     h("form", {
       class: "stack", onsubmit: async (e) => {
         e.preventDefault();
@@ -55,5 +55,5 @@ export async function productCard(sale) {
         if (take(await upload(`${path}/pictures?${query}`, file.files[0]))) file.value = "";
       },
     }, h("div", { class: "fields pairs" }, field(t("product.picture"), file), field(t("product.alt"), alt)),
-    h("div", { class: "row" }, h("button", { class: "quiet", id: "product-upload" }, t("product.upload")))));
+    h("div", { class: "row" }, h("button", { class: "quiet", id: "product-upload" }, t("product.upload"))))));
 }

@@ -1,5 +1,5 @@
 import { call } from "./api.js";
-import { change, enter, localTime, table, utc } from "./desk.js";
+import { change, enter, may, localTime, table, utc } from "./desk.js";
 import { field, h, main, put } from "./dom.js";
 import { persist, sure, why } from "./persist.js";
 import { moment, number, t } from "./text.js";
@@ -16,7 +16,7 @@ let shown = null;
 
 main.replaceChildren(
   h("h1", {}, t("office.webhooks.title")), h("p", {}, t("webhooks.lead")), note, secret, list,
-  h("form", { class: "card inline", onsubmit: add }, field(t("webhooks.url"), url, t("webhooks.url.hint")), h("button", { class: "main", id: "add" }, t("webhooks.add"))),
+  may("manage") ? h("form", { class: "card inline", onsubmit: add }, field(t("webhooks.url"), url, t("webhooks.url.hint")), h("button", { class: "main", id: "add" }, t("webhooks.add"))) : "",
   events);
 
 // ask sends a change, and returns the response or null.
@@ -60,9 +60,9 @@ async function load() {
       h("h2", {}, h("code", {}, e.url)),
       h("p", {}, t(e.disabled ? `webhooks.disabled.${e.disabled}` : "webhooks.enabled"), " · ", t("webhooks.open", { pending: number(e.pending), dead: number(e.dead) })),
       h("div", { class: "row" },
-        button("events", () => browse(path)), button("rotate", act(path, "rotate", load)),
-        e.disabled ? button("enable", act(path, "enable", load)) : button("disable", act(path, "disable", load)),
-        button("remove", act(path, "remove", async () => { events.replaceChildren(); await load(); }))));
+        button("events", () => browse(path)), may("manage") && [button("rotate", act(path, "rotate", load)),
+          e.disabled ? button("enable", act(path, "enable", load)) : button("disable", act(path, "disable", load)),
+          button("remove", act(path, "remove", async () => { events.replaceChildren(); await load(); }))]));
   }));
   if (answer.body.endpoints.length === 0) list.replaceChildren(h("p", { class: "card" }, t("webhooks.none")));
 }
@@ -105,7 +105,7 @@ async function browse(path) {
     detail.replaceChildren(h("section", { class: "card" },
       h("h3", {}, event.type, " ", h("code", {}, event.id)),
       h("pre", { class: "scroll", tabindex: "0" }, JSON.stringify(event.body, null, 2)),
-      h("div", { class: "row" }, button("replay", act(one, "replay", again)),
+      may("manage") && h("div", { class: "row" }, button("replay", act(one, "replay", again)),
         ["pending", "dead"].includes(event.state) && button("skip", act(one, "skip", again))),
       attempts.length > 0 && table(t("webhooks.attempts"), [t("webhooks.time"), t("webhooks.status"), t("webhooks.duration"), t("webhooks.response")],
         attempts.map((a) => [moment(a.at), a.status ? String(a.status) : "–", `${number(a.duration_ms)} ms`, h("code", {}, a.error || a.response)]))));
@@ -116,12 +116,12 @@ async function browse(path) {
     h("form", { class: "inline", onsubmit: (e) => { e.preventDefault(); page(""); } },
       field(t("webhooks.state"), state), field(t("webhooks.type"), type), field(t("webhooks.subject"), subject),
       h("button", { class: "quiet", id: "filter" }, t("webhooks.filter"))),
-    h("form", { class: "inline", onsubmit: async (e) => {
+    may("manage") ? h("form", { class: "inline", onsubmit: async (e) => {
       e.preventDefault();
       const done = await ask(`${path}/replay`, { since: utc(since.value) });
       if (done) put(note, t("webhooks.replayed", { n: number(done.events) }));
       await page("");
-    } }, field(t("webhooks.since"), since), h("button", { class: "quiet", id: "since" }, t("webhooks.replay.since"))),
+    } }, field(t("webhooks.since"), since), h("button", { class: "quiet", id: "since" }, t("webhooks.replay.since"))) : "",
     detail, rows, h("div", { class: "row" }, more));
   await page("");
 }
