@@ -177,6 +177,7 @@ var layout = map[string]row{
 	"flashsale/verify/inventorytest":        {layer: 7}, // the conformance suite of Inventory
 	"flashsale/verify/inventorytest/random": {layer: 8}, // the same, by random commands against a model
 	"flashsale/verify/webhooktest":          {layer: 8}, // the conformance suite of webhook.Store
+	"flashsale/verify/curvetest":            {layer: 8}, // the conformance suite of Curves
 	"flashsale/verify/ledgertest":           {layer: 7}, // the conformance suite of Ledger
 	"flashsale/verify/ledgertest/random":    {layer: 8}, // the same, by random commands against a model
 	"flashsale/meminventory":                {layer: 7}, // an Inventory in memory
@@ -188,6 +189,7 @@ var layout = map[string]row{
 	"flashsale/ledger/internal/accounts":    {layer: 8},
 	"flashsale/ledger/internal/outbox":      {layer: 8}, // events and their deliveries
 	"flashsale/ledger/internal/coalesce":    {layer: 7}, // concurrent calls in batches
+	"flashsale/ledger/internal/curves":      {layer: 8}, // the figures of sales over time
 	"flashsale/ledger/internal/database":    {layer: 7, third: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/pressly/goose/v3"}},
 	"flashsale/verify/calllog":              {layer: 6},                                              // calls of buyers, from the load generator to the auditor
 	"flashsale/verify/inventorystate":       {layer: 6, third: []string{"github.com/redis/rueidis"}}, // the auditor's reader of Redis

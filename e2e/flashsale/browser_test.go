@@ -284,6 +284,7 @@ func TestBrowserStory(t *testing.T) {
 	s.picture(winner, "15-orders")
 
 	s.office.Await(`document.querySelector("#b-paid").textContent === "2" && document.querySelector("#b-expired").textContent === "1"`)
+	s.checkCurves()
 	s.press("reconcile", false)
 	s.office.WaitText("#note", "0 rows changed")
 	s.office.WaitText("#log", "mei")
@@ -324,6 +325,27 @@ func (s *story) accounts(id string) {
 	p.Await(`document.querySelector('[data-do="enable"][data-name="li 丽"]') !== null`)
 	reader.Reload()
 	reader.Await(`document.querySelector("#login") !== null`)
+}
+
+// checkCurves checks that the page draws a line in each chart, and that the tables have the
+// figures of the story: two units paid.
+func (s *story) checkCurves() {
+	s.t.Helper()
+	p := s.office
+	p.Await(`[...document.querySelectorAll("#curves canvas")].filter((c) => {
+		const { data } = c.getContext("2d").getImageData(0, 0, c.width, c.height);
+		const colours = new Set();
+		for (let i = 0; i < data.length; i += 4) if (data[i + 3] === 255) colours.add(data[i] + " " + data[i + 1] + " " + data[i + 2]);
+		return colours.size > 2;
+	}).length === 5`)
+	p.WaitText("#curve-conversion .legend", "66.7%")
+	p.Click("#curve-orders button")
+	p.Await(`document.querySelector("#curve-orders tbody tr").innerText.split("\t").slice(1).join() === "3,3,2"`)
+	p.Click(`[data-range="minutes"]`)
+	if p.Text(noScroll) != "true" {
+		s.t.Error("the board scrolls sideways")
+	}
+	wantAccessible(s.t, p, "the board")
 }
 
 // TestBrowserStops runs the actions of a merchant on a running sale: pause, resume, more stock,

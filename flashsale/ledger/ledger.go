@@ -9,6 +9,7 @@ import (
 	"github.com/floodweir/weir/flashsale/catalogue"
 	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/ledger/internal/coalesce"
+	"github.com/floodweir/weir/flashsale/ledger/internal/curves"
 	"github.com/floodweir/weir/flashsale/ledger/internal/database"
 	"github.com/floodweir/weir/flashsale/ledger/internal/outbox"
 	"github.com/floodweir/weir/flashsale/ledger/internal/products"
@@ -88,6 +89,9 @@ func (l *Ledger) Webhooks() webhook.Store { return outbox.Store{DB: l.db} }
 
 // Products returns what the sales of the ledger show of their products.
 func (l *Ledger) Products() catalogue.Store { return products.Store{DB: l.db} }
+
+// Curves returns the figures of the sales over time.
+func (l *Ledger) Curves() sale.Curves { return curves.Store{DB: l.db} }
 
 // Close closes the connections, after the statements in progress.
 func (l *Ledger) Close() error { return fail("close", l.db.Close()) }

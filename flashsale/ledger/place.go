@@ -307,7 +307,7 @@ func (p *placement) insert(x *database.Tx, fresh []orderRow) error {
 		}
 	}
 	for _, id := range sorted(sold) {
-		if _, err := x.Exec("UPDATE sales SET sold = sold + $2 WHERE id = $1", id, sold[id]); err != nil {
+		if _, err := x.Exec("UPDATE sales SET sold = sold + $2, placed = placed + $2 WHERE id = $1", id, sold[id]); err != nil {
 			return err
 		}
 	}

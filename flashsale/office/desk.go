@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/wire"
@@ -120,11 +121,19 @@ func (o *Office) stock(v *visit) {
 }
 
 func (o *Office) board(v *visit) {
+	var from int64
+	if text := v.r.URL.Query().Get("from"); text != "" {
+		var err error
+		if from, err = strconv.ParseInt(text, 10, 64); err != nil || from < 0 {
+			(&wire.RequestError{Field: "from", Detail: fmt.Sprintf("from: got %.70q, want a time in milliseconds since 1970", text)}).Refuse(v.w)
+			return
+		}
+	}
 	b, err := o.c.Service.Dashboard(v.r.Context(), v.merchant, v.sale)
 	if b.Layers == nil {
 		b.Layers = o.c.Layers.Counts()
 	}
-	o.send(v, http.StatusOK, boardOf(&b), err)
+	o.send(v, http.StatusOK, boardOf(&b, from), err)
 }
 
 func (o *Office) orders(v *visit) {

@@ -213,6 +213,24 @@ type boardJSON struct {
 	Drain    float64                              `json:"drain"`
 	Lag      int64                                `json:"lag_ms"`
 	Workers  int                                  `json:"workers"`
+	Curves   curvesJSON                           `json:"curves"`
+}
+
+// curvesJSON holds the points of all curves as rows of a table.
+type curvesJSON struct {
+	Columns []string  `json:"columns"`
+	Rows    [][]int64 `json:"rows"`
+}
+
+// curvesOf returns the points from a time in ms on.
+func curvesOf(points []sale.CurvePoint, price, from int64) curvesJSON {
+	c := curvesJSON{Columns: []string{"at", "admitted", "reserved", "paid", "revenue", "waiting", "free"}, Rows: [][]int64{}}
+	for _, p := range points {
+		if at := p.At.UnixMilli(); at >= from {
+			c.Rows = append(c.Rows, []int64{at, p.Admitted, p.Reserved, p.Paid, p.Paid * price, p.Waiting, p.Free})
+		}
+	}
+	return c
 }
 
 type countsJSON struct {
@@ -242,7 +260,8 @@ type tallyJSON struct {
 	Movements int64    `json:"movements"`
 }
 
-func boardOf(b *sale.Dashboard) boardJSON {
+// boardOf returns a board with the points of its curves from a time in ms on.
+func boardOf(b *sale.Dashboard, from int64) boardJSON {
 	view, _ := wire.AppendView(nil, &b.View)
 	c, t := &b.Counts, &b.Totals
 	drain := b.DrainRate
@@ -254,6 +273,7 @@ func boardOf(b *sale.Dashboard) boardJSON {
 		countsJSON{moment(c.Now), c.Stock, c.Free, c.Waiting, c.Outstanding, c.Reserved, c.Backlog, c.Paused},
 		tallyJSON{saleOf(&t.Sale), t.Pending, t.Paid, t.Expired, t.Cancelled, t.Rejected, t.Lost, t.RefundDue, t.Refunded, t.RefundFailed, t.Returned, t.DeadLetters, t.Movements},
 		b.Layers, b.Admitted, drain, millis(b.Lag), b.Workers,
+		curvesOf(b.Curves, t.Sale.Price, from),
 	}
 }
 

@@ -105,7 +105,11 @@ func (m *merchants) End(_ context.Context, who, id string, kill bool) (sale.Sale
 
 func (m *merchants) Dashboard(_ context.Context, who, id string) (sale.Dashboard, error) {
 	_, err := m.note("board %s %s", who, id)
-	return sale.Dashboard{View: webtest.View(), Lag: 1500 * time.Microsecond}, err
+	totals := sale.OrderTotals{Sale: sale.Sale{Draft: sale.Draft{Price: 50}}}
+	point := sale.CurvePoint{At: time.UnixMilli(5000), Admitted: 4, Reserved: 3, Paid: 2, Waiting: 9, Free: 7}
+	later := point
+	later.At, later.Free = time.UnixMilli(10_000), 6
+	return sale.Dashboard{View: webtest.View(), Totals: totals, Lag: 1500 * time.Microsecond, Curves: []sale.CurvePoint{point, later}}, err
 }
 
 func (m *merchants) RecentOrders(_ context.Context, who, id, _ string) ([]sale.Order, error) {
@@ -282,6 +286,9 @@ func TestOfficeCalls(t *testing.T) {
 		{"POST", "/api/sales/a1/stock", `{"units":0}`, "", 400, `"field":"units"`},
 		{"POST", "/api/sales/a1/stock", ``, "", 400, `"field":"units"`},
 		{"GET", "/api/sales/a1/board", "", "board ann a1", 200, `"lag_ms":2`},
+		{"GET", "/api/sales/a1/board?from=5000", "", "board ann a1", 200, `"curves":{"columns":["at","admitted","reserved","paid","revenue","waiting","free"],"rows":[[5000,4,3,2,100,9,7],[10000,4,3,2,100,9,6]]}`},
+		{"GET", "/api/sales/a1/board?from=5001", "", "board ann a1", 200, `"rows":[[10000,4,3,2,100,9,6]]`},
+		{"GET", "/api/sales/a1/board?from=x", "", "", 400, `"field":"from"`},
 		{"POST", "/api/sales/a1/reconcile", "", "reconcile ann a1", 200, `{"free":3,"free_before":2,"returned":1,"dropped":0,"changed":1}`},
 		{"GET", "/api/sales/a1/networks", "", "networks ann a1", 200, `{"networks":[{"network":"2001:db8::/64","users":3,"orders":2}]}`},
 		{"GET", "/api/sales/a1/log", "", "log ann a1", 200, `{"log":[{"at":"2026-11-11T12:00:00.000Z","actor":"m","sale":"a1","what":"exposed"}]}`},

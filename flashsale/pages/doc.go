@@ -8,7 +8,8 @@
 // # Files
 //
 // The addresses of scripts and styles contain a hash of all of them, so their content never
-// changes. Pages are revalidated each time (no-cache) and have an ETag.
+// changes. Pages are revalidated each time (no-cache) and have an ETag. The files in static/lib
+// are those of the npm package uplot 1.6.32, which draws the curves of the office.
 //
 // # Languages
 //

@@ -59,6 +59,7 @@ func newFile(name string, body []byte) file {
 		".js":   "text/javascript; charset=utf-8",
 		".css":  "text/css; charset=utf-8",
 		".svg":  "image/svg+xml",
+		".txt":  "text/plain; charset=utf-8",
 	}
 	sum := sha256.Sum256(body)
 	return file{kind: kinds[path.Ext(name)], etag: `"` + hex.EncodeToString(sum[:12]) + `"`, body: body}
@@ -89,7 +90,11 @@ func words(lang string) map[string]string {
 // other by their bare names, so all files share one hash.
 func static(site string) (files map[string]file, hash string) {
 	files = map[string]file{}
-	for _, dir := range []string{"static/common", "static/" + site} {
+	dirs := []string{"static/common", "static/" + site}
+	if site == "office" {
+		dirs = append(dirs, "static/lib")
+	}
+	for _, dir := range dirs {
 		entries, err := fs.ReadDir(embedded, dir)
 		if err != nil {
 			panic(fmt.Sprintf("pages: %s: %v", dir, err))
@@ -168,6 +173,7 @@ func (s *site) page(base *template.Template, mock bool, name, hash string, p pag
 		if err := base.ExecuteTemplate(&b, "page.html", map[string]any{
 			"Lang": lang, "Site": name, "Mock": mock, "Static": "/static/" + hash + "/", "Script": p.script,
 			"Preload": slices.DeleteFunc(preload, func(f string) bool { return !slices.Contains(scripts, f) }),
+			"Charts":  p.script == "board.js",
 			"Title":   p.title, "Missing": status == http.StatusNotFound, "T": words(lang),
 		}); err != nil {
 			panic(fmt.Sprintf("pages: %s: %v", p.pattern, err))

@@ -131,7 +131,7 @@ func (s *System) start(ctx context.Context, c Config) error {
 		return err
 	}
 	desk, err := shop.New(shop.Config{
-		Inventory: st.gate, Ledger: st.ledger, Limits: st.limits, Keys: keys,
+		Inventory: st.gate, Ledger: st.ledger, Limits: st.limits, Keys: keys, Curves: st.ledger.Curves(),
 		Worker: c.Name, Workers: c.Workers, Refused: lay.Counts, Members: c.Identity.given(),
 		Clock: c.Clock, Crash: c.Crash, Log: c.Log,
 	})

@@ -194,6 +194,7 @@ type Dashboard struct {
 	DrainRate float64                    // orders per second that the order writers can write
 	Lag       time.Duration              // age of the oldest entry of the stream
 	Workers   int
+	Curves    []CurvePoint // see Curves
 }
 
 // ReconcileResult is the result of Reconcile.

@@ -19,6 +19,9 @@ type Config struct {
 	Limits    weir.Store // holds the admission limits; all shops of an inventory share it
 	Keys      *pass.Keys
 
+	// Curves stores the figures of sales over time, which a Dashboard shows; none if nil.
+	Curves sale.Curves
+
 	// Worker identifies this process among those of the same inventory: 1 to 56 letters,
 	// digits, . _ -
 	Worker string

@@ -27,6 +27,7 @@ type liveSale struct {
 
 	repairedAt atomic.Int64 // when an order writer began a recovery last, in ms
 	touched    atomic.Int64 // env.uptime of the last request about the sale
+	admitted   atomic.Int64 // tickets that this process admitted and that are in no sample of the curves
 }
 
 // acknowledged is a reservation that this process has acknowledged to a buyer and that it has

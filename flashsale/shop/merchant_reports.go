@@ -39,6 +39,11 @@ func (m *merchants) Dashboard(ctx context.Context, merchant, id string) (sale.Da
 	if l != nil && d.Counts.Backlog > 0 {
 		d.Lag = l.lag(p.now(m.clock()))
 	}
+	if m.curves != nil {
+		if d.Curves, err = m.curves.Points(call, id); err != nil {
+			return sale.Dashboard{}, wrap("curves", err)
+		}
+	}
 	return d, nil
 }
 

@@ -22,6 +22,7 @@ type merchants struct {
 	workers   int
 	members   bool                                        // buyers can have an identity
 	refused   func() map[sale.Layer]map[sale.Reason]int64 // nil: those of this Shop
+	curves    sale.Curves                                 // nil: none
 }
 
 // Create implements sale.MerchantService.

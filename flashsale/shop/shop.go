@@ -23,6 +23,7 @@ type Shop struct {
 	sweeper  *sweeper
 	networks *networkRecorder
 	finder   *orderFinder
+	curves   *curveRecorder // nil without Config.Curves
 	buyers   *buyers
 	worker   string
 
@@ -59,11 +60,14 @@ func New(c Config) (*Shop, error) {
 	s.drainer = writer("recovery")
 	s.sweeper = &sweeper{env: e, catalog: s.catalog, wake: make(chan struct{}, 1)}
 	s.networks = &networkRecorder{env: e, queue: make(chan sale.NetworkUse, maxNetworkUses)}
+	if c.Curves != nil {
+		s.curves = &curveRecorder{env: e, catalog: s.catalog, store: c.Curves, recorded: map[*liveSale]figures{}}
+	}
 	s.buyers = &buyers{env: e, catalog: s.catalog, admission: s.limits, finder: s.finder, sweeper: s.sweeper,
 		networks: s.networks, keys: c.Keys, maxWaiting: c.MaxWaiting, run: s.run}
 	s.BuyerService = s.buyers
 	s.MerchantService = &merchants{env: e, catalog: s.catalog, admission: s.limits, sweeper: s.sweeper, recovery: s.recovery,
-		worker: c.Worker, workers: c.Workers, refused: c.Refused, members: c.Members}
+		worker: c.Worker, workers: c.Workers, refused: c.Refused, members: c.Members, curves: c.Curves}
 	return s, nil
 }
 
@@ -84,6 +88,9 @@ func (s *Shop) Start(ctx context.Context) error {
 	s.run((&attendance{env: s.env, catalog: s.catalog, worker: s.worker}).run)
 	s.run(s.sweeper.run)
 	s.run(s.networks.run)
+	if s.curves != nil {
+		s.run(s.curves.run)
+	}
 	for _, w := range s.writers {
 		s.run(w.run)
 	}

@@ -140,20 +140,26 @@ func (v *visit) join(ctx context.Context, j sale.JoinRequest) (sale.QueueStatus,
 // to make, or none.
 func (v *visit) polled(at sale.TicketStatus, reservation string, isNew bool) sale.QueueStatus {
 	if at.NewTurn {
-		v.stats.admitted.Add(1)
+		v.countAdmission()
 		v.crash.At(crashpoint.AdmitDone)
 	}
 	bought := reservation != "" && at.State == sale.Spent && at.Last.ID == reservation
 	if bought {
 		v.stats.buys.Add(1)
 		v.stats.buysGranted.Add(1)
-		v.stats.admitted.Add(1)
+		v.countAdmission()
 		v.acknowledge(v.live, *at.Last)
 		v.crash.At(crashpoint.ReserveGranted)
 	}
 	s := v.status(at, isNew, reservation != "")
 	s.Restored, s.Bought = at.Restored, bought
 	return s
+}
+
+// countAdmission counts a ticket that this call admitted.
+func (v *visit) countAdmission() {
+	v.stats.admitted.Add(1)
+	v.live.admitted.Add(1)
 }
 
 // joinDirect admits the user at once, if a token is free.
@@ -192,7 +198,7 @@ func (v *visit) joinDirect(ctx context.Context, j sale.JoinRequest) (sale.QueueS
 	switch {
 	case err != nil:
 	case s.New:
-		v.stats.admitted.Add(1)
+		v.countAdmission()
 	default:
 		v.live.useToken(v.sale().Epoch, j.Until) // no user has the token
 	}

@@ -92,3 +92,37 @@ func (o *office) expose(t *testing.T, d saleConfig) string {
 	}
 	return id
 }
+
+// board checks the curves of a sale in which units were bought.
+func (o *office) board(t *testing.T, id string) {
+	path := "/api/sales/" + id + "/board"
+	var a response
+	var columns, rows []any
+	if !poll(250*time.Millisecond, func() bool {
+		a = o.do(t, "GET", path, "")
+		curves, _ := a.json["curves"].(map[string]any)
+		columns, _ = curves["columns"].([]any)
+		rows, _ = curves["rows"].([]any)
+		return len(rows) > 0
+	}) {
+		t.Fatalf("the board has no curves: %d %s", a.status, a.body)
+	}
+	if got := fmt.Sprint(columns); got != "[at admitted reserved paid revenue waiting free]" {
+		t.Errorf("the columns are %s", got)
+	}
+	last, _ := rows[len(rows)-1].([]any)
+	if len(last) != len(columns) {
+		t.Fatalf("the last row is %v", last)
+	}
+	from := int64(last[0].(float64))
+	if age := time.Since(time.UnixMilli(from)); age < 0 || age > time.Hour {
+		t.Errorf("the last row is of %v", time.UnixMilli(from))
+	}
+	a = o.do(t, "GET", fmt.Sprintf("%s?from=%d", path, from+3_600_000), "")
+	if curves, _ := a.json["curves"].(map[string]any); fmt.Sprint(curves["rows"]) != "[]" {
+		t.Errorf("rows of the next hour: %v", curves["rows"])
+	}
+	for _, from := range []string{"x", "-1", "1.5"} {
+		o.do(t, "GET", path+"?from="+from, "").want(t, http.StatusBadRequest, "invalid")
+	}
+}

@@ -64,6 +64,7 @@ func Contract(t *testing.T, target Target) {
 	t.Run("trust", func(t *testing.T) { s.trust(t) })
 	t.Run("buy", func(t *testing.T) { s.buy(t, line) })
 	t.Run("work", func(t *testing.T) { s.work(t, costly, line) })
+	t.Run("board", func(t *testing.T) { o.board(t, line) })
 	t.Run("sold out", func(t *testing.T) { s.soldOut(t, direct) })
 	if s.Default {
 		t.Run("limits", func(t *testing.T) { s.limits(t, soon) })

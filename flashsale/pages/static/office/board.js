@@ -1,5 +1,6 @@
 import { address } from "./address.js";
 import { call, random } from "./api.js";
+import { Curves } from "./curves.js";
 import { change, enter, may, only, table } from "./desk.js";
 import { Slot, blame, field, h, main, put, say } from "./dom.js";
 import { EDITABLE, form } from "./form.js";
@@ -21,6 +22,7 @@ const head = h("div", { class: "name" });
 const actions = new Slot({ class: "row", id: "actions" });
 const edit = new Slot({ class: "stack", id: "edit" });
 const live = h("section", { class: "card", id: "board", hidden: true, "aria-labelledby": "board-title" });
+const curves = new Curves();
 const checks = h("div", { id: "checks", "aria-live": "polite" });
 const log = h("section", { class: "card", id: "log" });
 const poll = new Poll(refresh);
@@ -113,7 +115,7 @@ function draw() {
     if (sale.state === "draft") return [h("h2", {}, t("draft.edit")), only("manage", form(sale, ["PUT", path, { version: sale.version }], t("draft.save"), saved))];
     return sale.state === "ended" || !may("manage") ? [] : [stock(), settings()];
   });
-  live.hidden = orders.hidden = sale.state === "draft";
+  live.hidden = curves.el.hidden = orders.hidden = sale.state === "draft";
   networks.hidden = sale.state === "draft" || !may("service");
 }
 
@@ -161,12 +163,13 @@ function stock() {
 
 async function refresh() {
   if (sale.state === "draft") return Infinity;
-  const answer = await call("GET", `${path}/board`);
+  const answer = await call("GET", `${path}/board${curves.query}`);
   if (answer.ok) {
     const b = answer.body;
     if (b.tally?.sale && b.tally.sale.version >= sale.version) sale = { ...sale, ...b.tally.sale };
     figures(live, b);
     draw();
+    curves.add(b);
     return b.view?.poll_after_ms ? Math.min(2000, Math.max(500, b.view.poll_after_ms)) : 1000;
   }
   const wait = Math.max(1000, answer.retry ?? 5000);
@@ -243,6 +246,6 @@ async function showNetworks() {
 await enter();
 reason.closest(".field").hidden = !may("service"); // it is for a cancellation or a refund
 if (await reload()) {
-  main.replaceChildren(head, actions.el, note, checks, live, edit.el, await productCard(sale), orders, networks, log);
+  main.replaceChildren(head, actions.el, note, checks, live, curves.el, edit.el, await productCard(sale), orders, networks, log);
   await Promise.all([poll.now(), showLog()]);
 }

@@ -8,7 +8,7 @@ const ROWS = [
   ["pending", (b) => b.tally?.pending], ["paid", (b) => b.tally?.paid], ["expired", (b) => b.tally?.expired], ["cancelled", (b) => b.tally?.cancelled],
   ["rejected", (b) => b.tally?.rejected], ["lost", (b) => b.tally?.lost], ["refund_due", (b) => b.tally?.refund_due],
   ["money_returned", (b) => b.tally?.sale?.currency && [b.tally.money_returned ?? 0, b.tally.sale.currency], (v) => money(...v)], ["buried", (b) => b.tally?.buried],
-  ["admitted", (b) => b.admitted], ["drain", (b) => b.drain, (v) => t("board.per_second", { n: number(Math.round(v)) })],
+  ["admitted", (b) => b.curves?.rows.at(-1)?.[b.curves.columns.indexOf("admitted")] ?? b.admitted], ["drain", (b) => b.drain, (v) => t("board.per_second", { n: number(Math.round(v)) })],
   ["lag", (b) => b.lag_ms, about], ["workers", (b) => b.workers],
 ];
 
