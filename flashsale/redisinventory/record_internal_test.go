@@ -58,7 +58,7 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := []script{s.begin, s.build, s.open, s.close, s.drop, s.pause, s.stock, s.paid, s.look, s.join, s.poll, s.reserve, s.transfer, s.giveBack, s.count, s.next, s.done, s.attend}
+	all := []script{s.begin, s.build, s.open, s.close, s.drop, s.pause, s.stock, s.terms, s.paid, s.look, s.join, s.poll, s.reserve, s.transfer, s.giveBack, s.count, s.next, s.done, s.attend}
 	entries, err := files.ReadDir("lua")
 	if err != nil || len(entries) != len(all)+2 {
 		t.Fatalf("%d files, %v, want one for each of %d scripts and two that they share", len(entries), err, len(all))
