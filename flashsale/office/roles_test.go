@@ -228,7 +228,7 @@ func TestAccounts(t *testing.T) {
 	if one, two := other.ask("GET", "/api/me", "").Code, second.ask("GET", "/api/me", "").Code; one != 200 || two != 401 {
 		t.Errorf("after the own password: %d, and %d in the other session", one, two)
 	}
-	w = want("/api/accounts/password", `{"name":"li/丽"}`, 200, `"password":"`)
+	want("/api/accounts/password", `{"name":"li/丽"}`, 200, `"password":"`)
 	if got := other.ask("GET", "/api/me", "").Code; got != 401 {
 		t.Errorf("after a new password by an owner: %d, want 401", got)
 	}
