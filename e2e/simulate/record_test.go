@@ -128,6 +128,7 @@ const (
 	modeAll    = 1
 	modeDryRun = 2
 	modeCarry  = 3
+	modeGroups = 4
 )
 
 // ran records a run of the script.
@@ -141,7 +142,22 @@ func (r *recorder) ran(s *shard, server *redismodel.Server, node int, cmd rediss
 		r.violate("%d replies to %d requests", len(items), len(rs))
 		return
 	}
-	x := &run{at: s.cluster.clock(), when: r.world.now().Truncate(time.Microsecond), due: s.due, shard: s.index, mode: mode, slot: slotOf(cmd.Keys[0])}
+	if mode != modeGroups {
+		r.record(s, server, node, slotOf(cmd.Keys[0]), mode, rs, items)
+		return
+	}
+	for _, n := range numbers(cmd.Args[len(cmd.Args)-1]) {
+		r.record(s, server, node, slotOf(cmd.Keys[0]), modeAll, rs[:n], items[:n])
+		rs, items = rs[n:], items[n:]
+	}
+	if len(rs) > 0 {
+		r.violate("%d requests are in no group", len(rs))
+	}
+}
+
+// record records the requests of a run, or of one group in it, and their replies.
+func (r *recorder) record(s *shard, server *redismodel.Server, node, slot int, mode int64, rs []weir.Request, items []string) {
+	x := &run{at: s.cluster.clock(), when: r.world.now().Truncate(time.Microsecond), due: s.due, shard: s.index, mode: mode, slot: slot}
 	var as []answer
 	all, decided := true, true
 	for i, text := range items {
