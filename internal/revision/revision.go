@@ -100,18 +100,31 @@ var ErrChanged = errors.New("changed while it was read")
 
 var errNotConnected = errors.New("store unavailable")
 
-// ReadTimeout bounds a read of the content, which may have megabytes.
-const ReadTimeout = 10 * time.Second
+// readTimeout bounds a read of the content, which may have megabytes.
+const readTimeout = 10 * time.Second
 
 // reportInterval is the interval of reports about a lasting error.
 const reportInterval = 30 * time.Second
 
+// Once reads the content, if there is one, within the time of Run, and uses it.
+func (f *Follower) Once(ctx context.Context) error {
+	use, _, err := f.poll(ctx, f.every(), Position{})
+	if err == nil && use != nil {
+		use()
+	}
+	return err
+}
+
+func (f *Follower) every() time.Duration {
+	if f.Every <= 0 {
+		return DefaultEvery
+	}
+	return f.Every
+}
+
 // Run reads until ctx ends. The content at the position known is in use already.
 func (f *Follower) Run(ctx context.Context, known Position) {
-	every := f.Every
-	if every <= 0 {
-		every = DefaultEvery
-	}
+	every := f.every()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var reported time.Time // last error; zero: none
@@ -153,7 +166,7 @@ func (f *Follower) poll(ctx context.Context, within time.Duration, known Positio
 	if current, err = At(short, conn, f.Key); err != nil || current == known {
 		return nil, current, err
 	}
-	ctx, cancel = context.WithTimeout(ctx, ReadTimeout)
+	ctx, cancel = context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	if use, err = f.Read(ctx, conn, known, current); errors.Is(err, ErrChanged) {
 		return nil, known, nil

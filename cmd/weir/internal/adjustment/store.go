@@ -2,7 +2,6 @@ package adjustment
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -172,28 +171,20 @@ func (s *Store) changed() {
 	s.c.Changed()
 }
 
-// Load reads the adjustments from Redis once. Redis must answer within a second, and return them
-// within ten.
+// Load reads the adjustments from Redis once, within the time of a revision.Follower. Without a
+// connection, Run reads them later.
 func (s *Store) Load(ctx context.Context) error {
-	if s.c.Conn == nil {
+	if s.c.Conn == nil || s.c.Conn() == nil {
 		return nil
 	}
-	conn := s.c.Conn()
-	if conn == nil {
-		return nil // Run reads them later
+	return s.follower().Once(ctx)
+}
+
+func (s *Store) follower() *revision.Follower {
+	read := func(ctx context.Context, conn redisstore.Conn, _, current revision.Position) (use func(), err error) {
+		return nil, s.read(ctx, conn, current)
 	}
-	short, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	current, err := revision.At(short, conn, adjusted.Key)
-	if err != nil || current.Number == 0 {
-		return err
-	}
-	ctx, cancel = context.WithTimeout(ctx, revision.ReadTimeout)
-	defer cancel()
-	if _, err = s.read(ctx, conn, revision.Position{}, current); errors.Is(err, revision.ErrChanged) {
-		return nil // Run reads them
-	}
-	return err
+	return &revision.Follower{Conn: s.c.Conn, Key: adjusted.Key, Read: read, Observe: s.observe}
 }
 
 // Run follows the adjustments in Redis, and ends each at its time, until ctx ends.
@@ -203,8 +194,7 @@ func (s *Store) Run(ctx context.Context) {
 		s.mu.Lock()
 		known := s.known
 		s.mu.Unlock()
-		f := revision.Follower{Conn: s.c.Conn, Key: adjusted.Key, Read: s.read, Observe: s.observe}
-		all.Go(func() { f.Run(ctx, known) })
+		all.Go(func() { s.follower().Run(ctx, known) })
 	}
 	s.end(ctx)
 	all.Wait()
@@ -219,29 +209,29 @@ func (s *Store) observe(err error) {
 }
 
 // read reads the adjustments after a change in Redis, and uses them.
-func (s *Store) read(ctx context.Context, conn redisstore.Conn, _, current revision.Position) (use func(), err error) {
+func (s *Store) read(ctx context.Context, conn redisstore.Conn, current revision.Position) error {
 	if err := s.begin(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	defer s.done()
 	if current.Number == 0 {
 		if len(s.Current()) > 0 {
 			if err := s.restore(ctx); err != nil {
-				return nil, err
+				return err
 			}
-			return nil, revision.ErrChanged
+			return revision.ErrChanged
 		}
-		return nil, nil
+		return nil
 	}
 	all, err := readAll(ctx, conn, current)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.mu.Lock()
 	s.all, s.known = all, current
 	s.mu.Unlock()
 	s.changed()
-	return nil, nil
+	return nil
 }
 
 // begin waits until no change and no read of Redis runs. After it, done must be called.
