@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/floodweir/weir/internal/porttest"
 )
 
 // A faultProxy is a proxy in front of a Redis that injects faults. It passes on one command at a
@@ -60,7 +62,7 @@ type proxyConn struct {
 func startFaultProxy(t testing.TB, server string) *faultProxy {
 	t.Helper()
 	g := &faultProxy{real: server, mode: proxyPass, changed: make(chan struct{}), conns: map[*proxyConn]bool{}}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := porttest.Listen(porttest.Address(t)) // no outgoing connection gets this port
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +105,7 @@ func (g *faultProxy) set(t testing.TB, mode proxyMode) {
 		g.listener.Close()
 		g.listener = nil
 	case !refuses && g.listener == nil:
-		l, err := net.Listen("tcp", g.addr)
+		l, err := porttest.Listen(g.addr)
 		if err != nil {
 			t.Error(err)
 			return

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -215,7 +214,7 @@ func awaitResponse(t *testing.T, url, want string, accepted func(status int, bod
 // before, which accepted a request and never responds.
 func TestAwaitStatus(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", porttest.Address(t))
+	l, err := porttest.Listen(porttest.Address(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +228,7 @@ func TestAwaitStatus(t *testing.T) {
 		}
 		t.Cleanup(func() { c.Close() })
 		l.Close()
-		if l, err = net.Listen("tcp", l.Addr().String()); err != nil {
+		if l, err = porttest.Listen(l.Addr().String()); err != nil {
 			t.Error(err)
 			return
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -28,7 +27,7 @@ func TestScript(t *testing.T) {
 			for _, name := range []string{"GATEWAY", "API", "GRPC", "RESP", "ADMIN", "UNUSED", "TAKEN"} {
 				e.Setenv(name, porttest.Address(t))
 			}
-			l, err := net.Listen("tcp", e.Getenv("TAKEN"))
+			l, err := porttest.Listen(e.Getenv("TAKEN"))
 			if err != nil {
 				return err
 			}

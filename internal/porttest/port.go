@@ -2,12 +2,15 @@
 package porttest
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // Each test process owns a block of ports while it listens on the block's first port, so
@@ -47,6 +50,19 @@ func Address(t testing.TB) string {
 	return address(Free(t))
 }
 
+// Listen listens on an address whose listener may have closed a moment ago. A child process that
+// another test started meanwhile keeps the old listener open until its exec.
+func Listen(address string) (net.Listener, error) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for began := time.Now(); ; <-tick.C {
+		l, err := net.Listen("tcp", address)
+		if !errors.Is(err, syscall.EADDRINUSE) || time.Since(began) > 30*time.Second {
+			return l, err
+		}
+	}
+}
+
 func (o *owner) next() (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -79,11 +95,13 @@ func (o *owner) claim() error {
 
 func address(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
 
+// free reports whether a port has no listener. It connects instead of listening: a child process
+// that another test starts inherits each listener and keeps it open until its exec.
 func free(port int) bool {
-	l, err := net.Listen("tcp", address(port))
+	c, err := net.Dial("tcp", address(port))
 	if err != nil {
-		return false
+		return true
 	}
-	l.Close()
-	return true
+	c.Close()
+	return false
 }

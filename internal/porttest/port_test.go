@@ -62,3 +62,33 @@ func TestAllOwned(t *testing.T) {
 		t.Errorf("%d owners of %d blocks", blocks+1, blocks)
 	}
 }
+
+// TestListenAgain checks that Listen returns a listener although a child process holds the one
+// that was closed.
+func TestListenAgain(t *testing.T) {
+	l, err := Listen(Address(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := l.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	if again, err := net.Listen("tcp", address); err == nil {
+		again.Close()
+		t.Fatalf("%s is free although a copy of its listener is open", address)
+	}
+	released := make(chan struct{})
+	go func() {
+		f.Close()
+		close(released)
+	}()
+	l, err = Listen(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	<-released
+}
