@@ -121,25 +121,57 @@ func (n *nginx) write() {
 		z.groups++
 	}
 	for _, g := range n.order {
-		listed := len(n.listed)
-		d, ok := n.policy(g)
-		if ok && n.check(&d) != nil { // its condition may be too large
-			all := n.listed[:len(n.listed):len(n.listed)]
-			n.listed = n.listed[:listed:listed]
-			n.answering = true
-			simple, ok := n.policy(g)
-			if n.answering = false; ok && n.check(&simple) == nil {
-				simple.differs("match", "the paths that nginx answers with return are limited too: a condition without them would be too large.")
-				d = simple
-			} else {
-				n.listed = all
+		n.writeGroup(g)
+	}
+}
+
+// writeGroup adds the policy of a group. If its condition is too large, it adds a policy for each
+// server, which share the zone, or limits paths that nginx answers with return too.
+func (n *nginx) writeGroup(g *group) {
+	listed := len(n.listed)
+	d, ok := n.policy(g)
+	if ok && n.check(&d) != nil {
+		all := n.listed[:len(n.listed):len(n.listed)]
+		n.listed = n.listed[:listed:listed]
+		if servers := n.servers(g); len(servers) > 1 {
+			n.zones[g.zone()].groups += len(servers) - 1
+			for _, one := range servers {
+				n.writeGroup(one)
 			}
+			return
 		}
-		if !ok {
-			continue
+		n.answering = true
+		simple, ok := n.policy(g)
+		if n.answering = false; ok && n.check(&simple) == nil {
+			simple.differs("match", "the paths that nginx answers with return are limited too: a condition without them would be too large.")
+			d = simple
+		} else {
+			n.listed = all
 		}
+	}
+	if ok {
 		n.add(d)
 	}
+}
+
+// servers returns the scopes of g as a group for each server.
+func (n *nginx) servers(g *group) (all []*group) {
+	for _, s := range n.http.Servers {
+		one := &group{use: g.use, setting: g.setting, name: g.name, scopes: map[*nginxconf.Scope]bool{}}
+		for _, o := range s.Scopes {
+			if !g.scopes[o] {
+				continue
+			}
+			if i := slices.IndexFunc(o.Uses, func(u nginxconf.Use) bool { return u.Zone == g.use.Zone }); i >= 0 && len(one.scopes) == 0 {
+				one.use = o.Uses[i]
+			}
+			one.scopes[o] = true
+		}
+		if len(one.scopes) > 0 {
+			all = append(all, one)
+		}
+	}
+	return all
 }
 
 // zone returns the name of the shared state of the group.

@@ -73,6 +73,37 @@ func TestNginxLimits(t *testing.T) {
 	}
 }
 
+// TestNginxServers checks that a zone of many servers, each with other paths, becomes a policy for
+// each server, which share the zone.
+func TestNginxServers(t *testing.T) {
+	var conf strings.Builder
+	conf.WriteString("http { " + zones)
+	for i := range 300 {
+		fmt.Fprintf(&conf, "server { server_name h%d.example; location /e%d/ { limit_req zone=a burst=5; } }\n", i, i)
+	}
+	r, err := nginx(conf.String() + "}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := accepted(t, r)
+	if r.Policies != 300 || len(r.Listed) != 0 {
+		t.Fatalf("%d policies, %d are listed, want 300 and 0: %.300v", r.Policies, len(r.Listed), r.Listed)
+	}
+	for _, test := range []struct {
+		host, path string
+		want       int
+	}{
+		{"h7.example", "/e7/x", 1}, {"h7.example", "/e8/x", 0}, {"h299.example", "/e299/", 1},
+		{"h0.example", "/e0/", 1}, {"other.example", "/e0/", 1}, {"other.example", "/e1/", 0}, {"h1.example", "/e0/", 0},
+	} {
+		var q policy.Matches
+		set.Match(&q, request{method: "GET", host: test.host, path: test.path, ip: "192.0.2.1"})
+		if len(q.Requests) != test.want || test.want > 0 && q.Requests[0].Key != "a~zone|9:192.0.2.1" {
+			t.Errorf("%s%s: %+v, want %d limits of the zone a", test.host, test.path, q.Requests, test.want)
+		}
+	}
+}
+
 // TestNginxZones checks that the scopes of a zone share one state, unless its key
 // distinguishes them.
 func TestNginxZones(t *testing.T) {
