@@ -64,7 +64,7 @@ func (p *Policy) checkCount(f *faults) {
 // isJSONPath reports whether path has names of members joined by dots. Characters of expressions,
 // in which a name would never match, are not accepted.
 func isJSONPath(path string) bool {
-	return spelling.IsText(path) && !strings.ContainsAny(path, " \t*()[]{}\"'") && !slices.Contains(strings.Split(path, "."), "")
+	return spelling.IsText(path) && !strings.ContainsAny(path, " \t+*()[]{}\"'") && !slices.Contains(strings.Split(path, "."), "")
 }
 
 // slots returns the field of a concurrency limit, or "".

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/floodweir/weir/internal/fault"
+	"github.com/floodweir/weir/policy/internal/spelling"
 )
 
 // An Exception selects requests to which a policy, or a whole Set, does not apply. Every list that
@@ -119,24 +120,38 @@ func (s *Set) Exempt(es ...Exception) (*Set, error) {
 func (s *Set) Exceptions() []Exception { return s.exceptions }
 
 // Unmatched returns the names of policies that apply to no request, because an exception covers their
-// match. It compares lists as they are written, so it does not find all of them.
+// match. It compares lists with the lists of one exception, so it does not find all of them.
 func (s *Set) Unmatched() []string {
 	var names []string
 	for _, p := range s.policies {
-		covers := func(x Exception) bool { return x.covers(&p.config.Match) }
-		if slices.ContainsFunc(s.exceptions, covers) || slices.ContainsFunc(p.config.Except, covers) {
+		covers := func(x exception) bool { return x.covers(p) }
+		if slices.ContainsFunc(s.except, covers) || slices.ContainsFunc(p.except, covers) {
 			names = append(names, p.Name())
 		}
 	}
 	return names
 }
 
-// covers reports whether every list of x contains that of m.
-func (x *Exception) covers(m *Match) bool {
-	contains := func(all, some []string) bool {
-		missing := func(one string) bool { return !slices.Contains(all, one) }
-		return len(all) == 0 || len(some) > 0 && !slices.ContainsFunc(some, missing)
+// covers reports whether the lists of x match all that those of p match.
+func (x *exception) covers(p *Policy) bool {
+	if m := x.match; len(x.ips)+len(m.headers) > 0 || x.preflight ||
+		len(m.methods) > 0 && len(p.methods) == 0 || len(m.hosts) > 0 && len(p.hosts) == 0 {
+		return false
 	}
-	return len(x.IPs)+len(x.Headers) == 0 && !x.Preflight &&
-		contains(x.Paths, m.Paths) && contains(x.Methods, m.Methods) && contains(x.Hosts, m.Hosts)
+	routes := p.routes
+	if len(routes) == 0 {
+		routes = []spelling.Path{spelling.AnyPath()}
+	}
+	return coverEach(x.match.methods, p.methods, func(a, b *string) bool { return *a == *b || *a == "GET" && *b == "HEAD" }) &&
+		coverEach(x.match.hosts, p.hosts, (*spelling.Host).Covers) && coverEach(x.match.routes, routes, (*spelling.Path).Covers)
+}
+
+// coverEach reports whether some element of all covers each of some, or there is none in all.
+func coverEach[T any](all, some []T, covers func(a, b *T) bool) bool {
+	for i := range some {
+		if len(all) > 0 && !slices.ContainsFunc(all, func(a T) bool { return covers(&a, &some[i]) }) {
+			return false
+		}
+	}
+	return true
 }

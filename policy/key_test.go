@@ -245,7 +245,8 @@ func TestBodyKey(t *testing.T) {
 	if _, l := key(withBody{form: map[string]string{"email": "vip@Example.com"}}); !l.Equal(strict) {
 		t.Errorf("limit of vip = %v, want its override", l)
 	}
-	for text, ok := range map[string]bool{"form:user[email]": true, "json:a.b": true, "json:a": true, "form:": false, "json:": false, "json:.a": false, "json:a.": false, "json:a..b": false, "form": false} {
+	for text, ok := range map[string]bool{"form:user[email]": true, "json:a.b": true, "json:a": true, "form:": false, "json:": false, "json:.a": false, "json:a.": false, "json:a..b": false, "form": false,
+		"json:a + b": false, "json:a+b": false, "json:a[0].b": false, `json:"a"`: false} {
 		if _, err := policy.ParseKeyPart(text); (err == nil) != ok {
 			t.Errorf("ParseKeyPart(%q) = %v", text, err)
 		}

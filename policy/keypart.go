@@ -129,7 +129,7 @@ func (k KeyPart) fault() string {
 			return "want host, which knows case and ports"
 		}
 	case JSON:
-		if strings.HasPrefix("."+k.Name, "..") || strings.Contains(k.Name+".", "..") || !spelling.IsText(k.Name) {
+		if !isJSONPath(k.Name) {
 			return "want json:PATH with names of members joined by dots, such as json:email or json:user.email"
 		}
 	case Query, Constant, Form:

@@ -314,8 +314,18 @@ policies:
   - { name: own, match: { methods: [GET] }, except: { methods: [GET, POST] }, key: client.ip, limits: 1/s }
   - { name: some, match: { methods: [GET] }, except: { methods: GET, ips: 10.0.0.0/8 }, key: client.ip, limits: 1/s }
   - { name: every, key: client.ip, limits: 1/s }
+  - { name: below, match: /c/d, except: { paths: "/c/*" }, key: client.ip, limits: 1/s }
+  - { name: above, match: "/c/*", except: { paths: [/c, "/c/{id}"] }, key: client.ip, limits: 1/s }
+  - { name: segment, match: /c/d/e, except: { paths: "/c/{id}/e", methods: GET }, key: client.ip, limits: 1/s }
+  - { name: all, except: { paths: "/*" }, key: client.ip, limits: 1/s }
+  - { name: host, match: { hosts: [x.example.com, "*.a.example.com"], methods: HEAD }, except: { hosts: "*.example.com", methods: GET }, key: client.ip, limits: 1/s }
+  - { name: hosts, match: { hosts: [example.com, a.example.com] }, except: { hosts: "*.example.com" }, key: client.ip, limits: 1/s }
 `)
-	if got, want := fmt.Sprint(f.Notes), "[f.yaml:3:5"+fmt.Sprintf(note, 0)+" f.yaml:5:5"+fmt.Sprintf(note, 2)+"]"; got != want {
+	var want []string
+	for _, at := range [][2]int{{3, 0}, {5, 2}, {8, 5}, {11, 8}, {12, 9}} {
+		want = append(want, fmt.Sprintf("f.yaml:%d:5"+note, at[0], at[1]))
+	}
+	if got, want := fmt.Sprint(f.Notes), fmt.Sprint(want); got != want {
 		t.Errorf("notes %s, want %s", got, want)
 	}
 }

@@ -1,8 +1,13 @@
 package expr
 
 import (
+	"net/netip"
 	"net/textproto"
+	"regexp/syntax"
+	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
@@ -140,21 +145,50 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// spelling refuses a comparison with a text that a path or host never equals.
-func (c *checker) spelling(subject, with ast.Expr, whole bool) {
+// spelling refuses a comparison by a function or operator with a text that its subject never has.
+func (c *checker) spelling(subject, with ast.Expr, function string) {
 	text, ok := literal(with)
 	if !ok || subject.Kind() != ast.IdentKind {
 		return
 	}
-	name := subject.AsIdent()
-	switch {
-	case name != path && name != host:
-	case strings.ToLower(text) != text:
-		c.fail(with, "want lower case: %s is", name)
-	case name == path && whole && len(text) > 1 && strings.HasSuffix(text, "/"):
-		c.fail(with, "want it without the slash at its end: %s has none", name)
-	case name == path && whole && !strings.HasPrefix(text, "/"):
-		c.fail(with, "want a slash first: %s begins with one", name)
+	name, whole := subject.AsIdent(), function == operators.Equals
+	fromStart, want := whole || function == overloads.StartsWith, ""
+	switch name {
+	case path:
+		switch {
+		case strings.ToLower(text) != text:
+			want = "want lower case: %s is"
+		case whole && len(text) > 1 && strings.HasSuffix(text, "/"):
+			want = "want it without the slash at its end: %s has none"
+		case (whole || text != "") && fromStart && !strings.HasPrefix(text, "/"):
+			want = "want a slash first: %s begins with one"
+		}
+	case host:
+		switch {
+		case strings.ToLower(text) != text:
+			want = "want lower case: %s is"
+		case strings.Contains(text, "*"):
+			want = `want no *: %s has a whole name; .endsWith(".example.com") is true for all below it`
+		case strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }):
+			want = "want ASCII (Punycode), such as xn--mnchen-3ya.de for münchen.de: %s is as requests have it"
+		case whole && (strings.ContainsAny(text, "[]/") || strings.Count(text, ":") == 1 || strings.HasSuffix(text, ".")):
+			want = "want a name without port, brackets, slash and final dot: %s has none"
+		}
+	case method:
+		if whole && strings.ToUpper(text) != text {
+			want = "want upper case: %s is as the client sent it"
+		}
+	case clientIP:
+		switch a, err := netip.ParseAddr(text); {
+		case !whole || text == "":
+		case err != nil:
+			want = `want an address; cidr("10.0.0.0/8").containsIP(%s) is true for those of a prefix`
+		case a.Unmap().String() != text:
+			want = "want " + a.Unmap().String() + ", the spelling of %s"
+		}
+	}
+	if want != "" {
+		c.fail(with, want, name)
 	}
 }
 
@@ -164,17 +198,17 @@ func (c *checker) call(e ast.NavigableExpr) {
 	args := call.Args()
 	switch call.FunctionName() {
 	case operators.Equals, operators.NotEquals:
-		c.spelling(args[0], args[1], true)
-		c.spelling(args[1], args[0], true)
+		c.spelling(args[0], args[1], operators.Equals)
+		c.spelling(args[1], args[0], operators.Equals)
 	case operators.In:
 		if args[1].Kind() == ast.ListKind {
 			for _, e := range args[1].AsList().Elements() {
-				c.spelling(args[0], e, true)
+				c.spelling(args[0], e, operators.Equals)
 			}
 		}
 	case overloads.StartsWith, overloads.EndsWith, overloads.Contains:
 		if call.IsMemberFunction() {
-			c.spelling(call.Target(), args[0], false)
+			c.spelling(call.Target(), args[0], call.FunctionName())
 		}
 	case overloads.Matches:
 		pattern := args[len(args)-1]
@@ -189,11 +223,29 @@ func (c *checker) call(e ast.NavigableExpr) {
 			return
 		}
 		c.patterns[text] = uint64(max(1, size))
+		subject := args[0]
+		if call.IsMemberFunction() {
+			subject = call.Target()
+		}
+		if name := subject.AsIdent(); (name == path || name == host) && upper(text) {
+			c.fail(pattern, "want lower case: %s is", name)
+		}
 	case "format":
 		if call.IsMemberFunction() && call.Target().Kind() != ast.LiteralKind {
 			c.fail(call.Target(), "want the format itself in quotes: one that is computed could be of any size")
 		}
 	}
+}
+
+// upper reports whether a pattern requires upper-case letters.
+func upper(pattern string) bool {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	return err == nil && upperIn(re)
+}
+
+func upperIn(re *syntax.Regexp) bool {
+	isUpper := func(r rune) bool { return unicode.ToLower(r) != r }
+	return re.Op == syntax.OpLiteral && re.Flags&syntax.FoldCase == 0 && slices.ContainsFunc(re.Rune, isUpper) || slices.ContainsFunc(re.Sub, upperIn)
 }
 
 func literal(e ast.Expr) (string, bool) {

@@ -69,6 +69,7 @@ func TestCondition(t *testing.T) {
 		`["192.168.0.0/16", "10.0.0.0/8"].exists(c, cidr(c).containsIP(client.ip))`: true,
 		`!cidr("10.0.0.0/8").containsIP(client.ip)`:                                 false,
 		`request.path.matches("^/api/users/[0-9]+$")`:                               true,
+		`request.path.matches("(?i)^/API/[A-Za-z]+/\\S")`:                           true,
 		`request.path.split("/")[2] == "users"`:                                     true,
 		`request.headers["x-plan"].upperAscii() == "GOLD"`:                          true,
 		`int(request.headers["x-cost"]) > 10`:                                       true,

@@ -3,6 +3,7 @@ package spelling
 import (
 	"net/netip"
 	"strings"
+	"unicode/utf8"
 )
 
 // HostName returns a host as sent without port, trailing dot and case. An address has one
@@ -47,6 +48,9 @@ func ParseHost(text string) (Host, string) {
 	if _, err := netip.ParseAddr(h.Name); err == nil {
 		return h, want
 	}
+	if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		return h, "want the name as requests have it, in ASCII (Punycode), such as xn--mnchen-3ya.de for münchen.de"
+	}
 	return h, ""
 }
 
@@ -57,6 +61,14 @@ func (h *Host) Matches(host string) bool {
 	}
 	name, ok := strings.CutSuffix(host, h.Name)
 	return ok && len(name) > 1 && name[len(name)-1] == '.'
+}
+
+// Covers reports whether h matches every host that o matches.
+func (h *Host) Covers(o *Host) bool {
+	if h.Name == o.Name {
+		return h.Below == o.Below
+	}
+	return h.Matches(o.Name)
 }
 
 // AppendAddr appends the bucket of an address: an IPv4 address, also in its IPv6 form, or the

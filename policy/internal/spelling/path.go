@@ -104,6 +104,22 @@ func (r *Path) Matches(path string) bool {
 	return r.rest || path == ""
 }
 
+// AnyPath returns the pattern of all paths.
+func AnyPath() Path { return Path{Pattern: "/*", rest: true} }
+
+// Covers reports whether r matches every path that o matches.
+func (r *Path) Covers(o *Path) bool {
+	if len(r.segments) > len(o.segments) || !r.rest && (o.rest || len(r.segments) < len(o.segments)) {
+		return false
+	}
+	for i, s := range r.segments {
+		if s != "" && s != o.segments[i] {
+			return false
+		}
+	}
+	return true
+}
+
 // PathVariants has the forms to which servers may normalize a path: in lower case, without
 // empty segments and without a trailing slash ("" is the root). Servers treat escaped
 // slashes, backslashes, dot and empty segments, path parameters and fragments in different
