@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -106,6 +107,9 @@ func (p *parser) limit() (parsed, error) {
 	if len(p.words) == 0 {
 		return c, p.errorf(`want a limit such as "10/s burst 20", got nothing`)
 	}
+	if i := slices.IndexFunc(p.words, func(w string) bool { return strings.HasSuffix(w, ",") }); i >= 0 || strings.Contains(p.words[0], ",") {
+		return c, p.errorf("want one limit, got a comma: several limits are a list of texts")
+	}
 	count, period, ok := strings.Cut(p.next(), "/")
 	if ok {
 		if err := p.rate(&c, count, period); err != nil {
@@ -133,7 +137,7 @@ func (p *parser) limit() (parsed, error) {
 		return c, p.errorf("lease: want it with concurrency only")
 	}
 	if !ok && c.algorithm != concurrency {
-		return c, p.errorf("want a count per period such as %d/s, got %q", c.count, count)
+		return c, p.errorf("want a count per period such as %d/s, got %q", max(1, c.count), count)
 	}
 	if ok && c.algorithm == concurrency {
 		return c, p.errorf(`want "%d concurrency", got a count per period`, c.count)

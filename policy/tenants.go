@@ -51,7 +51,7 @@ func compileTenants(p *Policy, f *faults) *tenants {
 		most, of = most/2, "half of the burst"
 	}
 	p.overrides = map[string]int{}
-	children, bursts := make([]weir.Tenant, len(all)), int64(0)
+	children, bursts, weights := make([]weir.Tenant, len(all)), int64(0), int64(0)
 	places := map[string]int{}
 	for i, t := range all {
 		field := fmt.Sprintf("tenants[%d]", i)
@@ -64,6 +64,7 @@ func compileTenants(p *Policy, f *faults) *tenants {
 			ok = false
 		}
 		bursts += t.Burst
+		weights += t.Weight
 		if !t.Ceil.IsZero() {
 			p.compileLimits(f, field+".ceil", []weir.Limit{t.Ceil})
 			if t.Ceil.IsConcurrency() {
@@ -90,6 +91,10 @@ func compileTenants(p *Policy, f *faults) *tenants {
 	for i, t := range all {
 		made.limits = append(made.limits, limits[i:i+1:i+1])
 		if !t.Ceil.IsZero() {
+			least := float64(parent.Count) / parent.Period.Seconds() * float64(t.Weight) / float64(weights)
+			if rate := float64(t.Ceil.Count()) / t.Ceil.Period().Seconds(); rate < least*(1-1e-9) && !t.Ceil.IsConcurrency() {
+				f.Add(fmt.Sprintf("tenants[%d].ceil", i), fault.Quote(t.Ceil.String()), "want at least %.6g/s, the guaranteed minimum of the tenant", least)
+			}
 			made.limits[i] = append(made.limits[i], t.Ceil.Named("ceil "+children[i].Name))
 		}
 	}

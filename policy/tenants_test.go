@@ -83,6 +83,7 @@ func TestTenantsRefuse(t *testing.T) {
 		{"* twice", func(c *policy.Config) { c.Tenants = append(c.Tenants, tenant("*", 1, 1)) }, "tenants[2].key"},
 		{"parts", func(c *policy.Config) { c.Tenants[0].Key = []string{"a", "b"} }, "tenants[0].key: 2 values: want 1"},
 		{"ceil", func(c *policy.Config) { c.Tenants[0].Ceil = weir.MustLimit("5 concurrency") }, "tenants[0].ceil"},
+		{"ceil below the minimum", func(c *policy.Config) { c.Tenants[0].Ceil = weir.MustLimit("1/m") }, "tenants[0].ceil"},
 		{"window", func(c *policy.Config) { c.Limits = limits("100/s fixed_window") }, "limits[0]"},
 		{"two limits", func(c *policy.Config) { c.Limits = limits("100/s", "1000/h") }, "limits: 2 limits"},
 		{"blocked", func(c *policy.Config) { c.Limits, c.Block = nil, true }, "limits: 0 limits"},

@@ -113,7 +113,7 @@ func (r *policyReader) budget(m mapping, c policy.Config) []policy.Config {
 			r.failIn(level.at("name"), strict.Quoted(name), "want every name once")
 		}
 		names[name] = true
-		one.Name += "." + name
+		one.Name, one.Key = one.Name+"."+name, nil
 		r.key(level.at("key"), &one)
 		one.Limits, one.Block, one.Unlimited = r.allowance(r.record(level.at("limits")))
 		r.overrides(level.at("overrides"), &one)
@@ -131,8 +131,15 @@ func (r *policyReader) budget(m mapping, c policy.Config) []policy.Config {
 		r.report(errs, nil)
 		return nil
 	}
+	least := meter.Least()
 	for i := range all {
 		all[i].Settle.Meter = meter
+		for j, l := range all[i].Limits {
+			if field := fmt.Sprintf("budget.levels[%d].limits[%d]", i, j); !l.IsZero() && !l.IsConcurrency() && l.Capacity() < least {
+				n := r.places[field]
+				r.Fail(n, r.at(field), strict.Quoted(n.Text()), "want at least %s, the bound of a request by reserve: it never admits one", amountOf(mc.Unit, least))
+			}
+		}
 	}
 	return all
 }
@@ -180,6 +187,14 @@ func (r *policyReader) secret(p place) string {
 		r.failIn(p, strict.Quoted(name), "want a file with the secret: %s", strict.Printable(strings.TrimPrefix(err.Error(), "weirfile: ")))
 	}
 	return strings.TrimSpace(string(data))
+}
+
+// amountOf returns an amount of a unit as text.
+func amountOf(unit budget.Unit, n int64) string {
+	if unit == budget.USD {
+		return strconv.FormatFloat(float64(n)/1e6, 'f', -1, 64) + " US dollars"
+	}
+	return fmt.Sprintf("%d %s", n, unit)
 }
 
 // amount reads a limit in the unit of a budget.

@@ -34,7 +34,11 @@ func (d *decoder) limit(p place) weir.Limit {
 	}
 	l, err := weir.ParseLimit(text)
 	if err != nil {
-		d.failIn(p, p.node.String(), "%s", plainError(err, text))
+		want := plainError(err, text)
+		if !strings.ContainsAny(text, "0123456789/") && p.shape.Want != "" { // such as a misspelled unlimited
+			want = p.shape.Want
+		}
+		d.failIn(p, p.node.String(), "%s", want)
 		return l
 	}
 	if d.parsed == nil {

@@ -159,11 +159,7 @@ func summary(name string, f *weirfile.File) string {
 		fmt.Fprintf(&b, "except:%s\n", exceptionText(x))
 	}
 	if s := f.System; s != nil {
-		fmt.Fprintf(&b, "system: cpu %d, memory %d, load %v, inflight %d, %d priorities", s.CPU, s.Memory, s.Load, s.InFlight, len(s.Priorities))
-		if s.Shadow {
-			b.WriteString(" (shadow)")
-		}
-		b.WriteByte('\n')
+		fmt.Fprintf(&b, "system: %s\n", systemText(s))
 	}
 	for _, p := range f.Policies.Policies() {
 		c := p.Config()
@@ -353,4 +349,26 @@ func nonDefaults(c policy.Config) (more []string) {
 	say(len(c.Overrides) == 1, "1 override")
 	say(len(c.Overrides) > 1, "%d overrides", len(c.Overrides))
 	return more
+}
+
+// systemText describes the system rules that are set.
+func systemText(s *weirfile.SystemRules) string {
+	var rules []string
+	for _, r := range []struct {
+		name  string
+		value float64
+		unit  string
+	}{{"cpu", float64(s.CPU), " %"}, {"memory", float64(s.Memory), " %"}, {"load", s.Load, ""}, {"inflight", float64(s.InFlight), ""}} {
+		if r.value > 0 {
+			rules = append(rules, fmt.Sprintf("%s %v%s", r.name, r.value, r.unit))
+		}
+	}
+	for _, p := range s.Priorities {
+		rules = append(rules, fmt.Sprintf("%s shed at %d", p.Name, p.ShedAt))
+	}
+	text := strings.Join(rules, ", ")
+	if s.Shadow {
+		text += " (shadow)"
+	}
+	return text
 }
