@@ -98,6 +98,10 @@ var layout = map[string]row{
 	"transport":           {layer: 4},
 	"rpclimit":            {layer: 5}, // shared by the gRPC and Connect interceptors
 
+	"metrics": {layer: 4}, // what limits count, for any metrics library
+
+	"contrib/prometheus":        {layer: 5, third: []string{"github.com/prometheus/client_golang"}},
+	"contrib/otel":              {layer: 5, third: []string{"go.opentelemetry.io/otel"}},
 	"contrib/rueidis":           {layer: 5, third: []string{"github.com/redis/rueidis"}},
 	"contrib/goredis":           {layer: 5, third: []string{"github.com/redis/go-redis/v9"}},
 	"contrib/grpc":              {layer: 6, third: []string{"google.golang.org/grpc", "google.golang.org/protobuf", "google.golang.org/genproto"}},

@@ -11,6 +11,7 @@ require (
 	github.com/envoyproxy/go-control-plane/envoy v1.40.0
 	github.com/floodweir/weir v0.0.0
 	github.com/floodweir/weir/contrib/failsafe v0.0.0
+	github.com/floodweir/weir/contrib/prometheus v0.0.0
 	github.com/floodweir/weir/contrib/rueidis v0.0.0
 	github.com/floodweir/weir/weirfile v0.0.0
 	github.com/fsnotify/fsnotify v1.10.1
@@ -95,6 +96,7 @@ require (
 replace (
 	github.com/floodweir/weir => ../..
 	github.com/floodweir/weir/contrib/failsafe => ../../contrib/failsafe
+	github.com/floodweir/weir/contrib/prometheus => ../../contrib/prometheus
 	github.com/floodweir/weir/contrib/rueidis => ../../contrib/rueidis
 	github.com/floodweir/weir/weirfile => ../../weirfile
 )

@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	library "github.com/floodweir/weir/metrics"
 )
 
 // Results of hits of the gRPC interface, with the names of envoyproxy/ratelimit.
@@ -22,7 +24,7 @@ var hitResults = [...]string{TotalHits, OverLimit, NearLimit, WithinLimit, Shado
 type descriptors struct {
 	m        *Metrics
 	max      int
-	overflow prometheus.Counter
+	overflow library.Counter
 
 	mu     sync.RWMutex
 	known  map[descriptor]*[len(hitResults)]prometheus.Counter
@@ -33,7 +35,7 @@ type descriptor struct{ domain, path string }
 
 func (d *descriptors) init(m *Metrics, most int) {
 	d.m, d.max = m, most
-	d.overflow = m.overflow.WithLabelValues("descriptor")
+	d.overflow = m.Overflow("descriptor")
 	d.known = map[descriptor]*[len(hitResults)]prometheus.Counter{}
 }
 
@@ -48,12 +50,15 @@ func (m *Metrics) Descriptor(domain, path, result string, hits uint64) {
 			break
 		}
 	}
-	c, own := m.descriptors.of(descriptor{short(domain), short(path)})
+	c, own := m.descriptors.of(descriptor{cut(domain), cut(path)})
 	c[at].Add(float64(hits))
 	if !own {
-		m.descriptors.overflow.Inc()
+		m.descriptors.overflow.Add(1)
 	}
 }
+
+// cut returns what a label has of s, without a copy.
+func cut(s string) string { return s[:min(len(s), library.MaxLabel)] }
 
 func (d *descriptors) of(key descriptor) (c *[len(hitResults)]prometheus.Counter, own bool) {
 	d.mu.RLock()
@@ -75,7 +80,7 @@ func (d *descriptors) of(key descriptor) (c *[len(hitResults)]prometheus.Counter
 		return d.others, false
 	}
 	key = descriptor{strings.Clone(key.domain), strings.Clone(key.path)} // do not keep the memory of the request
-	c = d.counters(descriptor{label(key.domain), label(key.path)})
+	c = d.counters(descriptor{library.Label(key.domain), library.Label(key.path)})
 	d.known[key] = c
 	return c, true
 }

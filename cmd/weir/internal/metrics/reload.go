@@ -3,8 +3,7 @@ package metrics
 import (
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	library "github.com/floodweir/weir/metrics"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -20,22 +19,12 @@ func (m *Metrics) Reloaded(version string, set *policy.Set, err error) {
 	m.lastReloadOK.Set(1)
 	m.reloadTime.SetToCurrentTime()
 	m.policyVersions.Reset()
-	m.policyVersions.WithLabelValues(label(version)).Set(1)
+	m.policyVersions.WithLabelValues(library.Label(version)).Set(1)
 	if set == nil {
 		return
 	}
-	removed := m.policies.prune(func(name string) bool {
+	m.Retain(func(name string) bool {
 		name, _, _ = strings.Cut(name, "~") // a candidate is kept with its policy
 		return set.Policy(name) != nil
 	})
-	for _, name := range removed {
-		l := prometheus.Labels{"policy": name}
-		for _, v := range []*prometheus.CounterVec{m.decisions, m.shadow, m.degraded, m.expressions, m.unsettled, m.unpriced, m.exhausted, m.borrowed} {
-			v.DeletePartialMatch(l)
-		}
-	}
-	for _, d := range *m.interfaces.Load() {
-		d.n.Store(0)
-		d.known.Clear()
-	}
 }

@@ -6,8 +6,7 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
-
-	"github.com/prometheus/client_golang/prometheus"
+	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/budget"
@@ -41,21 +40,21 @@ var outcomes = [...]enforce.Outcome{
 var modes = [...]weir.FailMode{policy.Open, policy.Closed, policy.Local}
 
 // A tally holds the counters of one policy on one interface by outcome.
-type tally [len(outcomes)]prometheus.Counter
+type tally [len(outcomes)]Counter
 
 // counters are the counters of one policy on one interface.
 type counters struct {
 	tallies      [2]atomic.Pointer[tally] // enforced and shadow; nil before the first event
 	make         func(shadow int) *tally
-	otherOutcome func(shadow int) prometheus.Counter // of an unknown outcome
-	degraded     [len(modes)]prometheus.Counter
-	took         prometheus.Observer
-	expressions  prometheus.Counter
-	unsettled    prometheus.Counter
-	borrowed     prometheus.Counter // nil if the policy has no tenants
-	unpriced     func(reason string) prometheus.Counter
-	exhausted    prometheus.Counter
-	overflow     prometheus.Counter // nil for a policy with series of its own
+	otherOutcome func(shadow int) Counter // of an unknown outcome
+	degraded     [len(modes)]Counter
+	took         Histogram
+	expressions  Counter
+	unsettled    Counter
+	borrowed     Counter // nil if the policy has no tenants
+	unpriced     func(reason string) Counter
+	exhausted    Counter
+	overflow     Counter // nil for a name with series of its own
 }
 
 // Observe counts the decision of one policy on the named interface.
@@ -65,35 +64,39 @@ func (m *Metrics) Observe(name string, e enforce.Event) {
 	}
 	c := m.forInterface(name).counters(m, e.Policy)
 	if c.overflow != nil {
-		c.overflow.Inc()
+		c.overflow.Add(1)
 	}
 	if e.Fault != nil {
-		c.expressions.Inc()
+		c.expressions.Add(1)
 	}
 	outcome := e.Outcome
 	switch {
 	case outcome == enforce.Unsettled: // in addition to the outcome
-		c.unsettled.Inc()
+		c.unsettled.Add(1)
 		return
 	case outcome == enforce.Unpriced:
-		c.unpriced(budget.Reason(e.Err)).Inc()
+		c.unpriced(budget.Reason(e.Err)).Add(1)
 		return
 	case outcome == enforce.Exhausted:
-		c.exhausted.Inc()
+		c.exhausted.Add(1)
 		return
 	case outcome == enforce.Settled:
 		return
 	case outcome == enforce.FailedClosed && errors.Is(e.Err, context.Canceled):
 		outcome = canceled
 	}
-	c.outcome(outcome, e.Shadow).Inc()
 	if e.Decision.Borrowed && c.borrowed != nil && outcome == enforce.Admitted {
-		c.borrowed.Inc()
+		c.borrowed.Add(1)
 	}
-	if e.Took > 0 {
-		c.took.Observe(e.Took.Seconds())
+	c.decided(outcome, e.Shadow, e.Decision.Degraded, e.Took)
+}
+
+// decided counts a decision.
+func (c *counters) decided(outcome enforce.Outcome, inShadow bool, mode weir.FailMode, took time.Duration) {
+	c.outcome(outcome, inShadow).Add(1)
+	if took > 0 {
+		c.took.Observe(took.Seconds())
 	}
-	mode := e.Decision.Degraded
 	if mode == "" {
 		switch outcome {
 		case enforce.FailedOpen:
@@ -106,16 +109,13 @@ func (m *Metrics) Observe(name string, e enforce.Event) {
 	}
 	for i, d := range modes {
 		if d == mode {
-			c.degraded[i].Inc()
+			c.degraded[i].Add(1)
 		}
 	}
 }
 
-// Webhook counts a webhook about a budget by its result.
-func (m *Metrics) Webhook(result string) { m.webhooks.WithLabelValues(result).Inc() }
-
 // outcome returns the counter of o.
-func (c *counters) outcome(o enforce.Outcome, inShadow bool) prometheus.Counter {
+func (c *counters) outcome(o enforce.Outcome, inShadow bool) Counter {
 	shadow := 0
 	if inShadow {
 		shadow = 1
@@ -144,7 +144,7 @@ func (m *Metrics) forInterface(name string) *interfaceCounters {
 	if d := old[name]; d != nil {
 		return d
 	}
-	d := &interfaceCounters{label: label(name)}
+	d := &interfaceCounters{label: Label(name)}
 	if len(old) >= maxInterfaces {
 		if d := old[other]; d != nil {
 			return d
@@ -166,18 +166,22 @@ func (d *interfaceCounters) counters(m *Metrics, p *policy.Policy) *counters {
 		d.n.Store(0)
 		d.known.Clear()
 	}
-	c := m.newCounters(d.label, p)
+	name, overflow := m.policies.place(p.Name())
+	c := m.newCounters(d.label, name)
+	c.overflow = overflow
+	if len(p.Config().Tenants) > 0 {
+		c.borrowed = m.borrowed(name)
+	}
 	d.known.Store(p, c)
 	return c
 }
 
-func (m *Metrics) newCounters(interfaceName string, p *policy.Policy) *counters {
-	name, own := m.policies.place(p.Name())
-	of := func(shadow int, o enforce.Outcome) prometheus.Counter {
+func (m *Metrics) newCounters(interfaceName, name string) *counters {
+	of := func(shadow int, o enforce.Outcome) Counter {
 		if shadow == 1 {
-			return m.shadow.WithLabelValues(interfaceName, name, string(o))
+			return m.shadow(interfaceName, name, string(o))
 		}
-		return m.decisions.WithLabelValues(interfaceName, name, string(o))
+		return m.decisions(interfaceName, name, string(o))
 	}
 	c := &counters{
 		make: func(shadow int) *tally {
@@ -187,21 +191,15 @@ func (m *Metrics) newCounters(interfaceName string, p *policy.Policy) *counters 
 			}
 			return t
 		},
-		otherOutcome: func(shadow int) prometheus.Counter { return of(shadow, other) },
-		took:         m.decisionTime.WithLabelValues(interfaceName),
-		expressions:  m.expressions.WithLabelValues(name),
-		unsettled:    m.unsettled.WithLabelValues(name),
-		exhausted:    m.exhausted.WithLabelValues(name),
-		unpriced:     func(reason string) prometheus.Counter { return m.unpriced.WithLabelValues(name, reason) },
-	}
-	if len(p.Config().Tenants) > 0 {
-		c.borrowed = m.borrowed.WithLabelValues(name)
+		otherOutcome: func(shadow int) Counter { return of(shadow, other) },
+		took:         m.decisionTime(interfaceName),
+		expressions:  m.expressions(name),
+		unsettled:    m.unsettled(name),
+		exhausted:    m.exhausted(name),
+		unpriced:     func(reason string) Counter { return m.unpriced(name, reason) },
 	}
 	for i, mode := range modes {
-		c.degraded[i] = m.degraded.WithLabelValues(name, string(mode))
-	}
-	if !own {
-		c.overflow = m.policyOverflow
+		c.degraded[i] = m.degraded(name, string(mode))
 	}
 	return c
 }
