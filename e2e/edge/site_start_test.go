@@ -178,7 +178,7 @@ func testSitePublished(t *testing.T, weir string) {
 			return fmt.Errorf("%+v, %v", all, err)
 		}
 		p := all[0]
-		if p.Service != "nginx" || p.Version != 1 || p.PID == 0 || p.Problem != "" || p.Adjusts || len(p.Policies) != 1 || p.Policies[0].Name != "api" || p.Policies[0].Admitted+p.Policies[0].Denied < 0.1 {
+		if p.Service != "nginx" || p.Version != 1 || p.PID == 0 || p.Problem != "" || !p.Adjusts || len(p.Policies) != 1 || p.Policies[0].Name != "api" || p.Policies[0].Admitted+p.Policies[0].Denied < 0.1 {
 			return fmt.Errorf("%+v", p)
 		}
 		return nil

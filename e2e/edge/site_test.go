@@ -38,6 +38,7 @@ func TestSite(t *testing.T) {
 		{"metrics", testSiteMetrics, false},
 		{"reload", testSiteReload, false},
 		{"published", testSitePublished, false},
+		{"adjusted", testSiteAdjusted, false},
 		{"init", testSiteInit, false},
 		{"bodies", testSiteBodies, false},
 		{"cache", testSiteCache, false},

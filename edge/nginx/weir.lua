@@ -1,6 +1,7 @@
 -- The entry points that nginx calls: functions of the module "weir". README.md documents the
 -- phase of each. After an error in this Lua a request is decided by on_store_error.
 
+local adjustments = require "weir.adjustments"
 local cjson = require "cjson.safe"
 local defer = require "weir.defer"
 local enforce = require "weir.enforce"
@@ -19,7 +20,7 @@ local exit, is_internal = ngx.exit, ngx.req.is_internal
 local M = {}
 
 -- State of this worker. init sets settings and current in the master.
-local settings, current, redis, queue, published
+local settings, current, redis, queue, published, adjusted
 
 -- The admissions in progress, by connection and number of the request in it. An internal
 -- redirect, such as error_page or try_files, clears ngx.ctx. older holds those from before
@@ -74,6 +75,9 @@ function M.init(settings_json, plan_json)
   settings, current = s, plan
 end
 
+-- trouble returns why the newest policies or some adjustments of keys are not in force, or nil.
+local function trouble() return published and published.trouble or adjusted.problem end
+
 -- start prepares a worker.
 function M.start()
   if not settings then return log(ERR, "weir: init was not called in init_by_lua") end
@@ -89,10 +93,12 @@ function M.start()
     if before then adopt(before) end
     published, err = follow.start(redis.redis, adopt, nil, function() metrics.reloaded(false) end)
     if not published then return log(ERR, err) end
-    local ok
-    ok, err = report.start(redis.redis, function() return current end, function() return published.trouble end)
-    if not ok then log(ERR, err) end
   end
+  adjusted, err = adjustments.start(redis.redis, origin())
+  if not adjusted then return log(ERR, err) end
+  local ok
+  ok, err = report.start(redis.redis, function() return current end, trouble, function() return adjusted.known end)
+  if not ok then log(ERR, err) end
 end
 
 local logged = 0

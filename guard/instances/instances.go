@@ -53,6 +53,9 @@ const (
 	index  = "weir:1:{functions}"
 	prefix = index + ":"
 
+	// Nginx is the Service of an nginx with weir edge, whose Lua reports like a program.
+	Nginx = "nginx"
+
 	maxName    = 64
 	maxHost    = 255
 	maxProblem = 1000

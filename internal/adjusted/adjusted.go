@@ -49,6 +49,8 @@ type Record struct {
 	Limits []string `json:"limits,omitempty"`
 	Reason string   `json:"reason,omitempty"`
 	By     string   `json:"by,omitempty"`
+
+	Nginx json.RawMessage `json:"nginx,omitempty"` // Limits as edge/nginx reads them
 }
 
 // Values returns the values of the key.

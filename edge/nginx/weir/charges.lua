@@ -1,6 +1,8 @@
 -- The charges of a request: one for each policy that it matches, enforced ones first,
--- then those in shadow: shadow policies, and policies that are not enforced for the key.
+-- then those in shadow: shadow policies, and policies that are not enforced for the key. A
+-- blocked charge, of a key that an operator froze or blocked, has no requests.
 
+local adjustments = require "weir.adjustments"
 local bit = require "bit"
 local ffi = require "ffi"
 local key = require "weir.key"
@@ -63,9 +65,11 @@ function M.of(plan, a)
       local name = key.of(p.bucket, key.parts(p, a, s, values))
       local n = cost(p, a, s)
       local shadow = p.shadow or p.percent < 100 and bucket_of_100(name) >= p.percent
-      local rules, requests = override.limits(p, name, values, a), {}
-      for j = 1, #rules do requests[j] = { key = name, rule = rules[j], verb = TAKE, n = n } end
-      local charge = { policy = p, key = name, cost = n, shadow = shadow, fault = s.fault, requests = requests }
+      local adjusted, requests = adjustments.of(name), {}
+      local blocked = adjusted and not adjusted.rules or nil
+      local rules = adjusted and adjusted.rules or override.limits(p, name, values, a)
+      for j = 1, blocked and 0 or #rules do requests[j] = { key = name, rule = rules[j], verb = TAKE, n = n } end
+      local charge = { policy = p, key = name, cost = n, shadow = shadow, blocked = blocked, fault = s.fault, requests = requests }
       if shadow then
         count = count + 1
         shadows[count] = charge

@@ -33,6 +33,13 @@ local function label(p, i, n)
   return text
 end
 
+-- blocked returns the first enforced charge of a key that an operator blocked, or nil.
+local function blocked(adm)
+  for i = 1, adm.enforced do
+    if adm.charges[i].blocked then return adm.charges[i] end
+  end
+end
+
 -- gather returns the requests of all enforced charges in one list.
 local function gather(adm)
   local list = adm.charges
@@ -82,6 +89,11 @@ end
 
 -- decide asks the store about the enforced charges together.
 local function decide(adm)
+  adm.blocked = blocked(adm)
+  if adm.blocked then
+    for i = 1, adm.enforced do adm.charges[i].answers = {} end
+    return "denied"
+  end
   local requests, list = gather(adm), adm.charges
   if #requests > MAX_REQUESTS then
     adm.excess = "enforce: request matches " .. #requests .. " limits of enforced policies, want at most "
@@ -108,6 +120,7 @@ end
 
 -- denier returns the enforced charge that denies a request for the longest time.
 function M.denier(adm)
+  if adm.blocked then return adm.blocked end
   local by, longest = adm.charges[1], -1
   for i = 1, adm.enforced do
     local answers = adm.charges[i].answers
@@ -121,6 +134,7 @@ end
 
 -- try decides a charge in shadow, after the response or beside it.
 local function try(adm, charge)
+  if charge.blocked then return metrics.tried(charge, "denied") end
   reservations.prepare(adm, charge)
   local requests = charge.requests
   requests.all = #requests > 1
@@ -181,6 +195,17 @@ function M.exit(adm, result)
   if adm.ended then return end
   adm.ended, adm.result = true, adm.passed and result or nil
   reservations.finish(adm)
+end
+
+-- violated returns the labels of the limits that denied a request, or that of the policy whose key
+-- is blocked.
+function M.violated(adm)
+  if adm.blocked then return { label(adm.blocked.policy, 0, 1) } end
+  local items, names = M.items(adm), {}
+  for i = 1, #items do
+    if not items[i].ok then names[#names + 1] = items[i].label end
+  end
+  return names
 end
 
 -- items returns the answers about the enforced charges, for the response fields.

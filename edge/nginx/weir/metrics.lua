@@ -46,6 +46,7 @@ function M.decided(charges, n, outcome)
     local s, what = of(charge.policy), FAILED[outcome]
     if not what then
       what = "admitted"
+      if charge.blocked then what = "denied" end
       local answers = charge.answers
       for j = 1, #answers do
         if not answers[j].ok then what = "denied" end

@@ -22,6 +22,14 @@ local function rule(r)
   if r.lease == 0 then r.lease = nil end
 end
 
+-- rules returns the limits of an adjusted key, edge.Adjusted, or nil and an error.
+function M.rules(of)
+  if type(of) ~= "table" or of.format ~= M.FORMAT then return nil, "made by another version of weir" end
+  if of.problem then return nil, tostring(of.problem) end
+  for i = 1, #of.rules do rule(of.rules[i]) end
+  return of.rules[1] and of.rules or nil, "a raise without limits"
+end
+
 -- limits replaces positions in the plan's rules by the rules.
 local function limits(list, plan)
   assert(#list > 0, "a policy without limits")

@@ -1,5 +1,5 @@
 -- The report of this nginx to weir serve: the version of its policies, and their decisions per
--- second. It is in the Redis with the published policies, in the form of Go's package
+-- second. It is in the Redis of the limits, in the form of Go's package
 -- guard/instances. The first worker reports for all.
 
 local cjson = require "cjson.safe"
@@ -64,9 +64,9 @@ local function rates(before, after)
   return all
 end
 
--- start reports over the connections of a weir.redis. plan returns the plan in use, and trouble the
--- reason why it is not the newest, or nil.
-function M.start(connections, plan, trouble)
+-- start reports over the connections of a weir.redis. plan returns the plan in use, trouble the
+-- reason why it is not the newest, or nil, and adjusts whether adjustments of keys are in force.
+function M.start(connections, plan, trouble, adjusts)
   if ngx.worker.id() ~= 0 then return true end
   local id, host, samples, failed = nil, hostname(), {}, nil
 
@@ -76,6 +76,7 @@ function M.start(connections, plan, trouble)
     while samples[2] and sample.at - samples[2].at >= WINDOW do table.remove(samples, 1) end
     local report = {
       id = id, service = "nginx", host = host, pid = ngx.worker.pid(), version = current.version or 0, problem = trouble(),
+      adjusts = adjusts() or nil,
     }
     if samples[1] and sample.at > samples[1].at then
       local all = rates(samples[1], sample)

@@ -58,11 +58,7 @@ local function respond(settings, status, content_type, body, retry)
 end
 
 -- problem returns the body of a denial: see RFC 9457 and the RateLimit draft.
-local function problem(status, items)
-  local names = {}
-  for i = 1, #items do
-    if not items[i].ok then names[#names + 1] = items[i].label end
-  end
+local function problem(status, names)
   return EXCEEDED .. status .. ',"violated-policies":[' .. concat(names, ",") .. "]}\n"
 end
 
@@ -75,8 +71,8 @@ local function deny(settings, adm)
     h["Location"] = c.redirect
     return respond(settings, c.status, nil, "")
   end
-  local retry = fields.tightest(items).retry
-  if c.problem then return respond(settings, c.status, PROBLEM, problem(c.status, items), retry) end
+  local retry = items[1] and fields.tightest(items).retry -- nil: the key is blocked
+  if c.problem then return respond(settings, c.status, PROBLEM, problem(c.status, enforce.violated(adm)), retry) end
   return respond(settings, c.status, c.content_type, c.body or "", retry)
 end
 

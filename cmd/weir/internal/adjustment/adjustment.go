@@ -39,6 +39,8 @@ type Adjustment struct {
 	Reason, By string
 	At         time.Time // Set sets it
 
+	Nginx string // JSON of package edge: Limits of a raise for nginx
+
 	ID      string // in JSON, of package keyid; for package operate
 	Problem string // why it is not in force, for List of package operate
 }
@@ -119,7 +121,7 @@ var (
 
 // record returns a in the form of Redis. The script prepends Until and At.
 func (a *Adjustment) record() adjusted.Record {
-	r := adjusted.Record{Policy: a.Policy, State: []byte(a.StateKey), Kind: string(a.Kind), Limits: a.Limits, Reason: a.Reason, By: a.By}
+	r := adjusted.Record{Policy: a.Policy, State: []byte(a.StateKey), Kind: string(a.Kind), Limits: a.Limits, Reason: a.Reason, By: a.By, Nginx: json.RawMessage(a.Nginx)}
 	for _, k := range a.Key {
 		r.Key = append(r.Key, []byte(k))
 	}
@@ -134,13 +136,13 @@ func (a *Adjustment) encode() string {
 	return string(text)
 }
 
-// ForPrograms returns the JSON of all for Go programs, which need neither their reasons nor
-// their authors.
+// ForPrograms returns the JSON of all for Go programs, which need neither their reasons, their
+// authors nor the limits for nginx.
 func ForPrograms(all []Adjustment) string {
 	records := make([]adjusted.Record, 0, len(all))
 	for i := range all {
 		r := all[i].record()
-		if r.State, r.Reason, r.By = nil, "", ""; !all[i].Until.IsZero() {
+		if r.State, r.Reason, r.By, r.Nginx = nil, "", "", nil; !all[i].Until.IsZero() {
 			r.Until = all[i].Until.UnixMilli()
 		}
 		records = append(records, r)
@@ -164,7 +166,7 @@ func decode(text string) (Adjustment, error) {
 func of(r adjusted.Record) Adjustment {
 	a := Adjustment{
 		Policy: r.Policy, Key: r.Values(), StateKey: string(r.State), Kind: Kind(r.Kind), Limits: r.Limits,
-		Reason: r.Reason, By: r.By, At: time.UnixMilli(r.At).UTC(),
+		Reason: r.Reason, By: r.By, Nginx: string(r.Nginx), At: time.UnixMilli(r.At).UTC(),
 	}
 	if r.Until > 0 {
 		a.Until = time.UnixMilli(r.Until).UTC()

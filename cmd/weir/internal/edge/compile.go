@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/internal/outline"
 	"github.com/floodweir/weir/policy"
@@ -72,6 +73,18 @@ func (c *compiler) only(set *policy.Set, names []string) {
 			c.Add("only", fault.Quote(name), "want policy %s too: they share a zone, in which a request counts once", fault.Quote(p.Name()))
 		}
 	}
+}
+
+// CompileAdjusted returns the limits of a raised key for nginx, as JSON. An error says why it keeps the
+// limits of its plan; the JSON has the reason too.
+func CompileAdjusted(limits []weir.Limit) (text string, err error) {
+	c := &compiler{Collector: fault.Collector{File: "edge", Max: maxErrors}, plan: &Plan{}, rules: map[string]int{}}
+	c.limits("limits", limits)
+	out := Adjusted{Format: Format, Rules: c.plan.Rules}
+	if err = c.Errs.Err(); err != nil {
+		out.Rules, out.Problem = nil, err.Error()
+	}
+	return compact(out), err
 }
 
 // JSON returns p as the Lua reads it, on one line.

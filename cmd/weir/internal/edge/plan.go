@@ -28,6 +28,13 @@ type Rule struct {
 	Lease     int64   `json:"lease,omitempty"`  // of a concurrency limit, in µs: the TTL of a slot; 0 for other limits
 }
 
+// Adjusted is the limits of a key that an operator raised, for the Lua beside a plan.
+type Adjusted struct {
+	Format  int    `json:"format"`
+	Rules   []Rule `json:"rules,omitempty"`
+	Problem string `json:"problem,omitempty"` // why there are no rules: nginx keeps the limits of the plan
+}
+
 // A Policy is policy.Policy.
 type Policy struct {
 	Name         string           `json:"name"`

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/floodweir/weir/cmd/weir/internal/nodes"
+	"github.com/floodweir/weir/guard/instances"
 )
 
 // A node is one node in the form of /v1/overview.
@@ -74,11 +75,12 @@ func sortPrograms(all []Program) {
 }
 
 // NotAdjusting returns the programs that follow the published policies and do not apply the
-// adjustments of single keys: some Go programs, and nginx.
-func (l *Live) NotAdjusting(ctx context.Context) []string {
+// adjustments of single keys. With nginx it also returns every nginx, for an adjustment that it does
+// not support.
+func (l *Live) NotAdjusting(ctx context.Context, nginx bool) []string {
 	names := []string{}
 	for _, p := range l.current(ctx).programs {
-		if !p.Stale && !p.Adjusts && p.Version > 0 {
+		if !p.Stale && (!p.Adjusts && p.Version > 0 || nginx && p.Service == instances.Nginx) {
 			names = append(names, fmt.Sprintf("%s (%s:%d)", p.Service, p.Host, p.PID))
 		}
 	}

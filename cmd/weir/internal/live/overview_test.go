@@ -115,6 +115,7 @@ func TestOverviewPrograms(t *testing.T) {
 				{ID: "A", Service: "shop", Host: "h", PID: 1, Version: 7, Policies: counts},
 				{ID: "B", Service: "shop", Host: "h", PID: 2, Version: 7, Policies: counts, Adjusts: true},
 				{ID: "C", Service: "own limits", Host: "h", PID: 3},
+				{ID: "E", Service: instances.Nginx, Host: "h", PID: 4, Adjusts: true},
 				{ID: "D", Service: "gone", Version: 7, Policies: counts, Stale: true},
 			}, nil
 		}})
@@ -130,8 +131,10 @@ func TestOverviewPrograms(t *testing.T) {
 		if p := o.Policies[0]; p.Name != "login" || fmt.Sprint(p.Programs) != "map[denied:4 rate:12 shadow:2]" || o.Policies[1].Programs != nil {
 			t.Errorf("policies %+v, want login first with the sum of both programs", o.Policies)
 		}
-		if got := n.NotAdjusting(t.Context()); len(got) != 1 || got[0] != "shop (h:1)" {
-			t.Errorf("NotAdjusting = %q, want the first", got)
+		for nginx, want := range map[bool]string{false: "[shop (h:1)]", true: "[nginx (h:4) shop (h:1)]"} {
+			if got := fmt.Sprint(n.NotAdjusting(t.Context(), nginx)); got != want {
+				t.Errorf("NotAdjusting(%v) = %s, want %s", nginx, got, want)
+			}
 		}
 	})
 }

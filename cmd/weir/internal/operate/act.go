@@ -12,6 +12,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/access"
 	"github.com/floodweir/weir/cmd/weir/internal/adjustment"
 	"github.com/floodweir/weir/cmd/weir/internal/audit"
+	"github.com/floodweir/weir/cmd/weir/internal/edge"
 	"github.com/floodweir/weir/cmd/weir/internal/problem"
 	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/policy"
@@ -62,7 +63,10 @@ func (o *Operator) Act(w http.ResponseWriter, r *http.Request) {
 	a.Key, a.StateKey, a.By = k.values, k.state, actor.Name
 	e := audit.Entry{Actor: actor.Name, Via: actor.Via, Action: action, Policy: k.policy, Key: k.values, KeyID: policy.KeyID(k.state), Reason: c.Reason}
 	var out outcome
-	var err error
+	var err, unsupported error // by nginx
+	if action == "raise" {
+		a.Nginx, unsupported = forNginx(set, a)
+	}
 	if out.Before, err = o.status(ctx, set, k, true); err == nil {
 		switch action {
 		case "credit", "reset":
@@ -83,9 +87,30 @@ func (o *Operator) Act(w http.ResponseWriter, r *http.Request) {
 	out.Audit = o.c.Audit.Shown(out.Audit, true)
 	out.Notes = notes(action, &out.After)
 	if o.c.NotAdjusting != nil && action != "credit" && action != "reset" {
-		out.NotAppliedBy = o.c.NotAdjusting(ctx)
+		out.NotAppliedBy = o.c.NotAdjusting(ctx, unsupported != nil)
 	}
 	problem.WriteJSON(w, out)
+}
+
+// forNginx returns the limits of a raise for nginx. An error says why nginx does not apply them. An
+// invalid raise has none.
+func forNginx(set *policy.Set, a adjustment.Adjustment) (text string, unsupported error) {
+	p, err := a.ForSet()
+	if err != nil {
+		return "", nil
+	}
+	var q policy.Matches
+	if set, err = set.WithAdjustments([]policy.Adjustment{p}); err == nil {
+		err = set.MatchKey(&q, a.Policy, a.Key)
+	}
+	if err != nil || len(q.Charges) == 0 {
+		return "", nil
+	}
+	var limits []weir.Limit
+	for _, r := range q.Requests[q.Charges[0].From:q.Charges[0].To] {
+		limits = append(limits, r.Limit)
+	}
+	return edge.CompileAdjusted(limits)
 }
 
 // adjusted returns the adjusted key that q names.

@@ -33,9 +33,9 @@ type Config struct {
 	// Resolve returns the key of a policy, as policy.Charge.Key, with an ID of Names, if it is among the top keys; no key is found by its ID if nil.
 	Resolve func(ctx context.Context, policy, id string) (key string, ok bool)
 
-	// NotAdjusting returns the connected programs that do not apply adjustments; nil if there are
-	// none.
-	NotAdjusting func(context.Context) []string
+	// NotAdjusting returns the connected programs that do not apply adjustments, with nginx if it
+	// does not support the one in question; nil if there are none.
+	NotAdjusting func(ctx context.Context, nginx bool) []string
 
 	// History returns the requests and denials of a key in steps of keystats.StepSeconds, and the
 	// first second in s since the epoch; no key has a history if nil.

@@ -46,8 +46,13 @@ func serve(t *testing.T) *server {
 	s.use(t, file)
 	o := operate.New(operate.Config{
 		Store: store, Policies: func() *policy.Set { return s.policies }, Audit: entries, Names: names,
-		Adjustments:  adjustment.New(adjustment.Config{Audit: entries, Changed: func() {}, Log: log}),
-		NotAdjusting: func(context.Context) []string { return []string{"shop (h:1)"} },
+		Adjustments: adjustment.New(adjustment.Config{Audit: entries, Changed: func() {}, Log: log}),
+		NotAdjusting: func(_ context.Context, nginx bool) []string {
+			if nginx {
+				return []string{"shop (h:1)", "nginx (h:2)"}
+			}
+			return []string{"shop (h:1)"}
+		},
 		Resolve: func(_ context.Context, _, id string) (string, bool) {
 			const key = "login|13:203.0.113.250"
 			return key, id == names.ID(key)

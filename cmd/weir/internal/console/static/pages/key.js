@@ -167,7 +167,7 @@ function ActionDialog({ kind, state: s, onClose }) {
     }
   };
   return h(Dialog, { title: `${t("action." + kind)} · ${s.policy} · ${keyText(s)}`, onClose: () => onClose("") },
-    h("p", { class: "muted" }, t("explain." + kind), ["raise", "freeze", "block"].includes(kind) ? " " + t("action.nginx") : ""),
+    h("p", { class: "muted" }, t("explain." + kind)),
     h("form", { onSubmit: run, autocomplete: "off" },
       h("div", { class: "form" },
         kind === "credit" && field("tokens", t("action.tokens"), { type: "number", min: 1, max: 1e9, required: true }),
