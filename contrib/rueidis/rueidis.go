@@ -48,8 +48,8 @@ func NewStore(client rueidis.Client) (*redisstore.Store, error) {
 func New(client rueidis.Client) *Conn { return &Conn{client: client} }
 
 // Options returns the options with which Open connects to an address. A connection
-// without a reply to a command or a ping for two seconds is closed, whatever
-// redisstore.Config.Timeout is.
+// without a reply to a command or a ping for two seconds is closed: set ConnWriteTimeout for a
+// larger redisstore.Config.Timeout.
 func Options(a redisstore.Address) rueidis.ClientOption {
 	o := rueidis.ClientOption{
 		InitAddress:   a.Hosts,
@@ -89,10 +89,14 @@ func Open(url string) (*Conn, error) {
 }
 
 // OpenAddress connects to an address. An error wraps weir.ErrUnavailable.
-func OpenAddress(a redisstore.Address) (*Conn, error) {
-	client, err := rueidis.NewClient(Options(a))
+func OpenAddress(a redisstore.Address) (*Conn, error) { return OpenOptions(Options(a)) }
+
+// OpenOptions connects with options, such as those of Options with another ConnWriteTimeout. An error
+// wraps weir.ErrUnavailable.
+func OpenOptions(o rueidis.ClientOption) (*Conn, error) {
+	client, err := rueidis.NewClient(o)
 	if err != nil {
-		return nil, fmt.Errorf("rueidis: connect to %v: %w: %w", a.Hosts, weir.ErrUnavailable, err)
+		return nil, fmt.Errorf("rueidis: connect to %v: %w: %w", o.InitAddress, weir.ErrUnavailable, err)
 	}
 	return &Conn{client: client, own: true}, nil
 }

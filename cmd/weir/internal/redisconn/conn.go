@@ -26,8 +26,8 @@ const (
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 2 * time.Second
 
-	// retireAfter is the time in which the calls to a connection that was replaced end. It
-	// is longer than the timeout of a call.
+	// retireAfter is the time after Config.Timeout in which the calls to a connection that was
+	// replaced end.
 	retireAfter = 5 * time.Second
 )
 
@@ -40,6 +40,9 @@ type Config struct {
 
 	// StartDegraded starts without Redis, and with a problem that is a SetupError.
 	StartDegraded bool
+
+	// Timeout bounds a round trip, as redisstore.Config.Timeout.
+	Timeout time.Duration
 
 	// Observe, if not nil, is called when Problem changes.
 	Observe func(problem error)
@@ -72,7 +75,9 @@ var _ weir.Store = (*Conn)(nil)
 // Open connects to Redis and checks it. An error wraps weir.ErrInvalid for a bad URL, a
 // [SetupError] if Redis cannot keep limits, and weir.ErrUnavailable if it did not respond
 // within StartWait. Close ends the background work.
-func Open(ctx context.Context, c Config) (*Conn, error) { return open(ctx, c, dial) }
+func Open(ctx context.Context, c Config) (*Conn, error) {
+	return open(ctx, c, func(ctx context.Context, a redisstore.Address) (*link, error) { return dial(ctx, a, c.Timeout) })
+}
 
 func open(ctx context.Context, c Config, dial func(context.Context, redisstore.Address) (*link, error)) (*Conn, error) {
 	a, err := redisstore.ParseURL(c.URL)
@@ -232,7 +237,7 @@ func (k *Conn) replace(ctx context.Context, old *link, a redisstore.Address) boo
 	k.report(nil)
 	k.config.Log.Info("store: connected with the new password or certificate", "store", k.config.Name)
 	k.done.Go(func() {
-		waitqueue.Sleep(ctx, retireAfter) // decisions in progress use it until they end
+		waitqueue.Sleep(ctx, k.config.Timeout+retireAfter) // decisions in progress use it until they end
 		old.close()
 	})
 	return true

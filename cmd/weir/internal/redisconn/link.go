@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/contrib/rueidis"
@@ -22,13 +23,15 @@ type link struct {
 	close func()
 }
 
-// dial connects to an address. It does not check the server.
-func dial(ctx context.Context, a redisstore.Address) (*link, error) {
-	conn, err := rueidis.OpenAddress(a)
+// dial connects to an address. It does not check the server. A round trip takes at most timeout.
+func dial(ctx context.Context, a redisstore.Address, timeout time.Duration) (*link, error) {
+	options := rueidis.Options(a)
+	options.ConnWriteTimeout = max(options.ConnWriteTimeout, timeout+time.Second)
+	conn, err := rueidis.OpenOptions(options)
 	if err != nil {
 		return nil, diagnose(ctx, explain(err, a), a)
 	}
-	store, err := redisstore.New(conn, redisstore.Config{})
+	store, err := redisstore.New(conn, redisstore.Config{Timeout: timeout})
 	if err != nil {
 		conn.Close()
 		return nil, err
@@ -51,7 +54,7 @@ func Dial(ctx context.Context, url string) (weir.Store, redisstore.Conn, func(),
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	l, err := dial(ctx, a)
+	l, err := dial(ctx, a, redisstore.DefaultTimeout)
 	if err != nil {
 		return nil, nil, nil, err
 	}

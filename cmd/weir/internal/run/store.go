@@ -90,7 +90,7 @@ func (s *stores) open(ctx context.Context, c *config.Config, m *metrics.Metrics,
 		return store, nil
 	}
 	r, err := redisconn.Open(ctx, redisconn.Config{
-		URL: c.Store, Name: s.name, StartDegraded: c.StartDegraded, Observe: func(err error) { m.Misconfigured(err != nil) }, Log: log,
+		URL: c.Store, Name: s.name, StartDegraded: c.StartDegraded, Timeout: max(redisstore.DefaultTimeout, c.Deadline), Observe: func(err error) { m.Misconfigured(err != nil) }, Log: log,
 	})
 	if err != nil {
 		return nil, err
