@@ -49,7 +49,7 @@ func TestRedisOtherServer(t *testing.T) {
 			return err
 		},
 		"Return": func(g *redisinventory.Inventory, a sale.ReserveRequest) error {
-			_, err := g.Return(ctx, a.Sale, a.Epoch, "u", redisID("unit", 1))
+			_, err := g.Return(ctx, a.Sale, a.Epoch, "u", redisID("unit", 1), true)
 			return err
 		},
 		"SetStock": func(g *redisinventory.Inventory, a sale.ReserveRequest) error {
@@ -176,7 +176,7 @@ func TestRedisMaxTickets(t *testing.T) {
 		if o, err := g.Reserve(ctx, a); err != nil || o.Reason != sale.OK {
 			t.Fatalf("Reserve of %s = %+v, %v", user, o, err)
 		}
-		if yes, err := g.Return(ctx, "s", 1, user, a.Reservation); err != nil || !yes {
+		if yes, err := g.Return(ctx, "s", 1, user, a.Reservation, true); err != nil || !yes {
 			t.Fatalf("Return of %s = %v, %v", user, yes, err)
 		}
 	}
@@ -198,7 +198,7 @@ func TestRedisMaxTickets(t *testing.T) {
 	if o, err := g.Reserve(ctx, again); err != nil || o.Reason != sale.OK {
 		t.Fatalf("Reserve = %+v, %v", o, err)
 	}
-	if yes, err := g.Return(ctx, "s", 1, "bob", again.Reservation); err != nil || !yes {
+	if yes, err := g.Return(ctx, "s", 1, "bob", again.Reservation, true); err != nil || !yes {
 		t.Fatalf("Return = %v, %v", yes, err)
 	}
 	join("passes", sale.QueueFull)
@@ -233,7 +233,7 @@ func TestRedisAccess(t *testing.T) {
 		}
 		return err
 	})
-	if back, err := g.Return(ctx, "s", 1, "user 1", redisID("unit", 1)); !back || err != nil {
+	if back, err := g.Return(ctx, "s", 1, "user 1", redisID("unit", 1), true); !back || err != nil {
 		t.Errorf("Return = %v, %v", back, err)
 	}
 	for name, err := range map[string]error{

@@ -192,7 +192,7 @@ func (s *redisShop) writeOrders(ctx context.Context, epoch int64, worker string,
 			continue
 		}
 		if !s.ledger.place(e.Reservation) {
-			_, err := s.inventory.Return(ctx, s.id, epoch, e.Reservation.User, e.Reservation.ID)
+			_, err := s.inventory.Return(ctx, s.id, epoch, e.Reservation.User, e.Reservation.ID, true)
 			s.isStale(err)
 		}
 		ids = append(ids, e.ID)

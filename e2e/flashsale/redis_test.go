@@ -231,7 +231,7 @@ func TestRedisDamage(t *testing.T) {
 					return err
 				},
 				"Return": func(g *redisinventory.Inventory) error {
-					_, err := g.Return(ctx, "s", epoch, "user 1", redisID("unit", 1))
+					_, err := g.Return(ctx, "s", epoch, "user 1", redisID("unit", 1), true)
 					return err
 				},
 				"SetStock":  func(g *redisinventory.Inventory) error { return g.SetStock(ctx, "s", epoch, 100) },
@@ -350,7 +350,7 @@ func TestRedisOOM(t *testing.T) {
 	_, err1 := g.Join(ctx, sale.JoinRequest{Sale: "s", Epoch: 1, User: "user 4", Ticket: redisID("ticket", 4)})
 	_, err2 := g.Poll(ctx, sale.PollRequest{Sale: "s", Epoch: 1, User: "user 3"})
 	_, err3 := g.Reserve(ctx, sale.ReserveRequest{Sale: "s", Epoch: 1, User: "user 2", Ticket: redisID("ticket", 2), Reservation: redisID("unit", 2)})
-	_, err4 := g.Return(ctx, "s", 1, "user 1", redisID("unit", 1))
+	_, err4 := g.Return(ctx, "s", 1, "user 1", redisID("unit", 1), true)
 	for i, err := range []error{err1, err2, err3, err4} {
 		if !errors.Is(err, sale.ErrUnavailable) {
 			t.Errorf("call %d without memory = %v, want ErrUnavailable", i, err)

@@ -235,6 +235,9 @@ func (k *Cashier) record(ctx context.Context, name string, e payments.Event) err
 	switch {
 	case got.Unknown:
 		k.stats.unknown.Add(1)
+		if e.Receipt == "" { // of another system at the same provider
+			return nil
+		}
 		k.c.Log.Warn("event of a payment that was not opened here", "provider", name, "ref", e.Ref, "receipt", e.Receipt, "kind", e.Kind)
 	case got.Repeated || got.Waits || e.Kind != payments.Paid:
 	default:

@@ -120,7 +120,7 @@ func (l *checkouts) LeaseRefunds(ctx context.Context, providers []string, now, u
 				WHERE f.state IN ('due', 'sent') AND f.due <= $1 AND c.provider {among:2} ORDER BY f.due LIMIT $3 {lock:f} {skip})
 			UPDATE refunds SET due = $4 WHERE state IN ('due', 'sent') AND payment IN (SELECT payment FROM due)
 			RETURNING payment, reservation, state, tries, due, error,
-				(SELECT c.sale FROM checkouts c WHERE c.id = refunds.payment), (SELECT p.amount FROM payments p WHERE p.id = refunds.payment)`,
+				(SELECT c.sale FROM checkouts c WHERE c.id = refunds.payment), (SELECT p.amount FROM payments p WHERE p.id = refunds.payment) - `+returnedBy("refunds.payment", byOthers),
 			millis(now), x.Among(providers), bound(max), millis(until))
 		return err
 	}))

@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,7 +54,13 @@ const eventRows = "{rows:payment text, kind text, refund_key text, event text, r
 
 // RecordEvent implements sale.Ledger. Concurrent events share a transaction.
 func (l *checkouts) RecordEvent(ctx context.Context, from string, e provider.Event, now time.Time) (sale.EventResult, error) {
-	err := errors.Join(validateID("provider", from, 1, 64), validateRef(e.Ref), validateID("receipt", e.Receipt, 1, 64))
+	err := errors.Join(validateID("provider", from, 1, 64), validateRef(e.Ref))
+	if refund := e.Kind == provider.Refunded || e.Kind == provider.RefundFailed; err == nil && refund && e.Receipt == "" {
+		if e.Receipt, err = l.receiptOf(ctx, sale.PaymentID(from, e.Ref)); err == nil && e.Receipt == "" {
+			return sale.EventResult{Unknown: true}, nil
+		}
+	}
+	err = errors.Join(err, validateID("receipt", e.Receipt, 1, 64))
 	switch {
 	case e.Kind < provider.Pending || e.Kind > provider.RefundFailed:
 		err = errors.Join(err, fmt.Errorf("%w: kind: got %v", sale.ErrInvalid, e.Kind))
@@ -144,10 +151,10 @@ func (l *checkouts) recordIn(x *database.Tx, batch []*coalesce.Request[report, s
 				before = append(before, receipt{Payment: a.payment})
 			}
 		default:
-			if err := applyState(x, a); err != nil {
+			o := orders[a.Receipt]
+			if err := l.applyState(x, a, o); err != nil {
 				return nil, false, err
 			}
-			o := orders[a.Receipt]
 			if a.Kind == provider.Paid && o != nil {
 				paid = append(paid, settlement{o, a.payment, a.Amount, a.Currency == known[a.payment].currency, a.now})
 			}
@@ -211,8 +218,8 @@ func insertEvents(x *database.Tx, rows []eventRow) (map[string]bool, error) {
 }
 
 // applyState applies a new event to the state of its payment and its refund. A lower kind never
-// overwrites a higher one.
-func applyState(x *database.Tx, a report) error {
+// overwrites a higher one. o is the order, whose row is locked, or nil.
+func (l *checkouts) applyState(x *database.Tx, a report, o *sale.Order) error {
 	var text string
 	switch a.Kind {
 	case provider.Closed:
@@ -220,6 +227,9 @@ func applyState(x *database.Tx, a report) error {
 	case provider.Paid:
 		text = "UPDATE checkouts SET state = 'paid' WHERE id = $1"
 	default:
+		if a.RefundKey != sale.RefundKey(a.payment) {
+			return l.applyOthersRefund(x, a, o)
+		}
 		return applyRefund(x, a)
 	}
 	_, err := x.Exec(text, a.payment)
@@ -228,9 +238,6 @@ func applyState(x *database.Tx, a report) error {
 
 // applyRefund applies what became of a refund of ours.
 func applyRefund(x *database.Tx, a report) error {
-	if a.RefundKey != sale.RefundKey(a.payment) {
-		return nil
-	}
 	var err error
 	switch a.Kind {
 	case provider.Refunded:
@@ -244,6 +251,18 @@ func applyRefund(x *database.Tx, a report) error {
 		_, err = x.Exec("UPDATE refunds SET state = 'failed', error = 'the provider reports that it failed', changed = $2 WHERE payment = $1", a.payment, millis(a.now))
 	}
 	return err
+}
+
+// receiptOf returns the reservation of a payment; empty if it was not opened here.
+func (l *checkouts) receiptOf(ctx context.Context, payment string) (reservation string, err error) {
+	err = fail("event", l.db.Do(ctx, database.ReadOne, func(x *database.Tx) error {
+		err := x.Row("SELECT reservation FROM checkouts WHERE id = $1", payment).Scan(&reservation)
+		if errors.Is(err, sql.ErrNoRows) {
+			err = nil
+		}
+		return err
+	}))
+	return reservation, err
 }
 
 // announceRefund stores the event of an order whose payment was returned.

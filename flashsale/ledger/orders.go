@@ -26,13 +26,15 @@ type orders struct {
 // orderColumns lists the columns of the table orders that scanOrder reads.
 const orderColumns = `orders.reservation, orders.sale, orders.epoch, orders.usr, orders.slot, orders.ticket, orders.key, orders.at, orders.pay_by, orders.state, orders.price, orders.placed, orders.changed,
 	coalesce(orders.payment, ''), (SELECT count(*) FROM payments p WHERE p.reservation = orders.reservation AND p.state = 'refund_due'), orders.name, orders.phone, orders.address,
-	(SELECT count(*) FROM refunds f WHERE f.reservation = orders.reservation AND f.state = 'done')`
+	(SELECT count(*) FROM refunds f WHERE f.reservation = orders.reservation AND f.state = 'done'),
+	CASE WHEN orders.note = '` + refundedNote + `' THEN 1 ELSE 0 END`
 
 func scanOrder(scan func(...any) error) (sale.Order, error) {
 	var o sale.Order
-	var at, payBy, placed, changed int64
+	var at, payBy, placed, changed, wasPaid int64
 	var address string
-	err := scan(&o.ID, &o.Sale, &o.Epoch, &o.User, &o.Slot, &o.Ticket, &o.Key, &at, &payBy, &o.State, &o.Price, &placed, &changed, &o.Payment, &o.Refunds, &o.Contact.Name, &o.Contact.Phone, &address, &o.Refunded)
+	err := scan(&o.ID, &o.Sale, &o.Epoch, &o.User, &o.Slot, &o.Ticket, &o.Key, &at, &payBy, &o.State, &o.Price, &placed, &changed, &o.Payment, &o.Refunds, &o.Contact.Name, &o.Contact.Phone, &address, &o.Refunded, &wasPaid)
+	o.WasPaid = wasPaid == 1
 	if err == nil {
 		o.Contact.Address, err = addressOf(address)
 	}

@@ -69,7 +69,7 @@ func (l *sales) InitialState(ctx context.Context, id string) (sale.InitialState,
 		if err != nil {
 			return err
 		}
-		unpaid, err := database.List(x, scanUnpaid, "SELECT usr, COUNT(*) FROM orders WHERE sale = $1 AND state IN ('expired', 'cancelled') GROUP BY usr", k.ID)
+		unpaid, err := database.List(x, scanUnpaid, "SELECT usr, COUNT(*) FROM orders WHERE sale = $1 AND state IN ('expired', 'cancelled') AND note <> $2 GROUP BY usr", k.ID, refundedNote)
 		for _, u := range unpaid {
 			if o.Unpaid == nil {
 				o.Unpaid = make(map[string]int, len(unpaid))

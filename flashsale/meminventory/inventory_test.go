@@ -99,7 +99,7 @@ func TestMaxTickets(t *testing.T) {
 		if o, err := e.Reserve(t.Context(), sale.ReserveRequest{Sale: "s", Epoch: 1, User: user, Ticket: id, Reservation: id}); err != nil || o.Reason != sale.OK {
 			t.Fatalf("Reserve of %s = %+v, %v", user, o, err)
 		}
-		if yes, err := e.Return(t.Context(), "s", 1, user, id); err != nil || !yes {
+		if yes, err := e.Return(t.Context(), "s", 1, user, id, true); err != nil || !yes {
 			t.Fatalf("Return of %s = %v, %v", user, yes, err)
 		}
 	}
@@ -217,7 +217,7 @@ func TestMemoryOfChurn(t *testing.T) {
 		if err != nil || o.Reason != sale.OK {
 			t.Fatalf("Reserve = %+v, %v", o, err)
 		}
-		if _, err := e.Return(t.Context(), "s", 1, user, id); err != nil {
+		if _, err := e.Return(t.Context(), "s", 1, user, id, true); err != nil {
 			t.Fatal(err)
 		}
 		if err := e.Ack(t.Context(), "s", 1, id); err != nil {

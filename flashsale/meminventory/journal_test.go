@@ -288,7 +288,7 @@ func TestGroupCommit(t *testing.T) {
 			ask("look", func() error { _, err := s.Status(t.Context(), "s", 1, u); return err })
 			ask("join", func() error { return s.join(u) })
 			ask("return", func() error {
-				_, err := s.Return(t.Context(), "s", 1, u, "reservation-0000"+u)
+				_, err := s.Return(t.Context(), "s", 1, u, "reservation-0000"+u, true)
 				return err
 			})
 			synctest.Wait()

@@ -143,9 +143,9 @@ func (i *Inventory) Transfer(ctx context.Context, epoch int64, r sale.Reservatio
 }
 
 // Return implements sale.Inventory.
-func (i *Inventory) Return(ctx context.Context, id string, epoch int64, user, reservation string) (bool, error) {
+func (i *Inventory) Return(ctx context.Context, id string, epoch int64, user, reservation string, unpaid bool) (bool, error) {
 	c := i.commands.get(opReturn, epoch)
-	c.user, c.id = user, reservation
+	c.user, c.id, c.flag = user, reservation, unpaid
 	return i.sendForBool(ctx, id, c)
 }
 

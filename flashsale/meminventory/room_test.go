@@ -98,7 +98,7 @@ func (r *room) advance() {
 			if v.paid = v.pays; v.paid {
 				continue
 			}
-			if _, err := r.inventory.Return(r.Context(), "s", 1, v.user, v.held.ID); err != nil {
+			if _, err := r.inventory.Return(r.Context(), "s", 1, v.user, v.held.ID, true); err != nil {
 				r.Fatal(err)
 			}
 			v.held = nil

@@ -56,7 +56,7 @@ type userState struct {
 	group    *group
 	last     *reservation
 	reserved []*reservation // ordered by slot
-	returned int            // reservations that were returned, also in earlier epochs
+	unpaid   int            // reservations that were returned as unpaid, also in earlier epochs
 	state    ticketState
 }
 
@@ -97,7 +97,7 @@ func newState(o *sale.InitialState, room int, st *stream) *state {
 		}
 	}
 	for user, n := range o.Unpaid {
-		s.user(user).returned = n
+		s.user(user).unpaid = n
 	}
 	return s
 }
@@ -222,7 +222,7 @@ func (s *state) joinRefused(p *userState, j *sale.JoinRequest, now int64) sale.R
 // nextRank returns the rank of a new ticket of p.
 func (s *state) nextRank(p *userState, j *sale.JoinRequest, now int64) int64 {
 	var rank int64
-	penalty := sale.Penalty(p.returned, s.pay).Microseconds()
+	penalty := sale.Penalty(p.unpaid, s.pay).Microseconds()
 	switch {
 	case j.Rank > 0 && p.state == noTicket:
 		rank, penalty = j.Rank, 0
@@ -330,11 +330,11 @@ func (s *state) reserveRefused(p *userState, a *sale.ReserveRequest, now int64) 
 
 // atLimit reports whether p can reserve no more units. max is the MaxUnits of the request.
 func (s *state) atLimit(p *userState, max int) bool {
-	return len(p.reserved) >= s.perUser || max > 0 && len(p.reserved) >= max || p.returned >= sale.MaxUnpaid
+	return len(p.reserved) >= s.perUser || max > 0 && len(p.reserved) >= max || p.unpaid >= sale.MaxUnpaid
 }
 
 // returnUnit returns a unit. It also returns the reservation, if this user has it.
-func (s *state) returnUnit(user, id string) (bool, *reservation) {
+func (s *state) returnUnit(user, id string, unpaid bool) (bool, *reservation) {
 	h := s.reservations[id]
 	if h == nil || h.User != user {
 		return false, nil
@@ -347,7 +347,9 @@ func (s *state) returnUnit(user, id string) (bool, *reservation) {
 	s.paid = min(s.paid, s.stock-s.free)
 	p := s.users[user]
 	p.reserved = slices.DeleteFunc(p.reserved, func(o *reservation) bool { return o == h })
-	p.returned++
+	if unpaid {
+		p.unpaid++
+	}
 	return true, h
 }
 

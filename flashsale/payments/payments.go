@@ -74,8 +74,8 @@ type Payment struct {
 type Event struct {
 	ID        string    `json:"id"`                   // the provider's ID of the event; may be empty
 	Ref       string    `json:"ref"`                  // Payment.Ref
-	Receipt   string    `json:"receipt"`              // Order.Receipt
-	RefundKey string    `json:"refund_key,omitempty"` // of Refunded and RefundFailed: the key of Refund; empty if another made it
+	Receipt   string    `json:"receipt"`              // Order.Receipt; may be empty for Refunded and RefundFailed
+	RefundKey string    `json:"refund_key,omitempty"` // of Refunded and RefundFailed: the key of Refund, or another one for each refund that another made
 	Kind      Kind      `json:"kind"`
 	Amount    int64     `json:"amount"` // what was paid or refunded, in the smallest unit
 	Currency  string    `json:"currency"`

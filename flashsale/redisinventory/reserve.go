@@ -50,8 +50,8 @@ func (g *Inventory) Transfer(ctx context.Context, epoch int64, r sale.Reservatio
 }
 
 // Return implements sale.Inventory.
-func (g *Inventory) Return(ctx context.Context, id string, epoch int64, user, reservation string) (bool, error) {
-	words, _, err := g.on(ctx, &g.scripts.giveBack, id, epoch, escape(user), escape(reservation))
+func (g *Inventory) Return(ctx context.Context, id string, epoch int64, user, reservation string, unpaid bool) (bool, error) {
+	words, _, err := g.on(ctx, &g.scripts.giveBack, id, epoch, escape(user), escape(reservation), flag(unpaid))
 	if err != nil {
 		return false, err
 	}

@@ -29,7 +29,8 @@ import (
 //     clock. The clock never goes back in one process and has milliseconds; finer parts of
 //     times are cut off.
 //  9. What a user can make it store is bounded: the last ticket, the units that the user holds,
-//     and up to PerUser + MaxUnpaid returned reservations of an epoch.
+//     and up to PerUser + MaxUnpaid reservations of an epoch, besides those that were returned
+//     without unpaid.
 //  10. Join and Poll make a ticket present until its deadline: the time of the call plus
 //     Grace(TicketStatus.Poll). TicketStatus.Poll is PollInterval for a waiting ticket and one
 //     second for an admitted one. A ticket that was admitted by a Batch needs no presence.
@@ -42,7 +43,7 @@ import (
 //     Reservation set, a ticket with fewer than Free present tickets ahead reserves a unit in
 //     the same call. Without it, a ticket with fewer than Headroom × Free − Outstanding present
 //     tickets ahead is admitted for TokenFor.
-//  13. A user with u returned reservations gets ranks that are Penalty(u, PayWithin) later than
+//  13. A user with u reservations that were returned as unpaid gets ranks that are Penalty(u, PayWithin) later than
 //     those of users without. From MaxUnpaid on, Join refuses.
 type Inventory interface {
 	// Open builds the state of o.Sale at its epoch and replaces that of any earlier epoch. While
@@ -82,7 +83,7 @@ type Inventory interface {
 	//   - IsPaused: with Batch, while the sale is paused;
 	//   - NotStarted: before StartsAt; in a Shuffled sale, before StartsAt − Lobby (with
 	//     Batch, before StartsAt);
-	//   - PerUserLimit: the user holds PerUser or MaxUnits units, or has MaxUnpaid returned ones;
+	//   - PerUserLimit: the user holds PerUser or MaxUnits units, or left MaxUnpaid unpaid;
 	//   - QueueFull: without Batch, if Max is not 0 and Max or more wait; or if the inventory
 	//     cannot store another user or another reservation.
 	//
@@ -111,7 +112,7 @@ type Inventory interface {
 	//   - NotStarted: before StartsAt;
 	//   - NotAdmitted: the ticket is not the user's current one, or it waits or is absent;
 	//   - AdmissionExpired: the ticket was admitted, and its Until has come;
-	//   - PerUserLimit: the user holds PerUser or MaxUnits units, or has MaxUnpaid returned ones;
+	//   - PerUserLimit: the user holds PerUser or MaxUnits units, or left MaxUnpaid unpaid;
 	//   - IsAllTaken: no unit is free; the ticket stays admitted;
 	//   - the reservation, on the lowest free slot of the user. The ticket is spent.
 	Reserve(ctx context.Context, r ReserveRequest) (ReserveResult, error)
@@ -129,10 +130,10 @@ type Inventory interface {
 	Transfer(ctx context.Context, epoch int64, r Reservation) (bool, error)
 
 	// Return returns the unit of a reservation, after its order expired, was cancelled or
-	// refunded, or if it became no order. It reports whether this call did so: false for a reservation that
-	// is unknown or another user's. The entry stays in the stream until Ack, and the ticket
-	// stays spent.
-	Return(ctx context.Context, sale string, epoch int64, user, reservation string) (bool, error)
+	// refunded, or if it became no order. unpaid is whether the user left it unpaid, which counts
+	// for Penalty. It reports whether this call did so: false for a reservation that is unknown or
+	// another user's. The entry stays in the stream until Ack, and the ticket stays spent.
+	Return(ctx context.Context, sale string, epoch int64, user, reservation string, unpaid bool) (bool, error)
 
 	// Counts returns the counts of a sale. Tickets that became absent are counted as waiting
 	// until a call removes them. Join, Poll and Status remove up to 64, and Counts up to 2,000.

@@ -216,6 +216,7 @@ type Order struct {
 	Contact   Contact   // zero if the buyer has set none
 	Refunded  int       // number of Refunds whose money is returned
 	Returned  int64     // of EachOrder: the money of Refunded
+	WasPaid   bool      // of Cancelled: it was paid, and then refunded
 }
 
 // OrderResult is the result of CreateOrders for one reservation.

@@ -9,7 +9,7 @@ const (
 	// TurnPoll is the poll interval of an admitted ticket.
 	TurnPoll = time.Second
 
-	// MaxUnpaid is the number of returned reservations from which on a user gets no ticket.
+	// MaxUnpaid is the number of unpaid reservations from which on a user gets no ticket.
 	MaxUnpaid = 4
 )
 

@@ -254,12 +254,12 @@ type hanging struct {
 	id atomic.Value
 }
 
-func (g *hanging) Return(ctx context.Context, id string, epoch int64, user, r string) (bool, error) {
+func (g *hanging) Return(ctx context.Context, id string, epoch int64, user, r string, unpaid bool) (bool, error) {
 	if g.id.Load() == id {
 		<-ctx.Done()
 		return false, fmt.Errorf("%w: %w", sale.ErrUnavailable, ctx.Err())
 	}
-	return g.Inventory.Return(ctx, id, epoch, user, r)
+	return g.Inventory.Return(ctx, id, epoch, user, r, unpaid)
 }
 
 // TestOneSaleHoldsUpNoOther checks that an Inventory that does not take back the units of one sale holds up

@@ -86,8 +86,8 @@ func (g frozenGate) Reserve(ctx context.Context, a sale.ReserveRequest) (sale.Re
 func (g frozenGate) Transfer(ctx context.Context, epoch int64, r sale.Reservation) (bool, error) {
 	return thaw(g.freezer, func() (bool, error) { return g.Inventory.Transfer(ctx, epoch, r) })
 }
-func (g frozenGate) Return(ctx context.Context, id string, epoch int64, user, r string) (bool, error) {
-	return thaw(g.freezer, func() (bool, error) { return g.Inventory.Return(ctx, id, epoch, user, r) })
+func (g frozenGate) Return(ctx context.Context, id string, epoch int64, user, r string, unpaid bool) (bool, error) {
+	return thaw(g.freezer, func() (bool, error) { return g.Inventory.Return(ctx, id, epoch, user, r, unpaid) })
 }
 func (g frozenGate) Counts(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
 	return thaw(g.freezer, func() (sale.Counts, error) { return g.Inventory.Counts(ctx, id, epoch) })

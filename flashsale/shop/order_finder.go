@@ -73,7 +73,7 @@ func (f *orderFinder) outcome(ctx context.Context, r sale.Reservation) (sale.Ord
 	f.settle(r)
 	if p, err := f.catalog.find(ctx, r.Sale); err == nil {
 		// If the inventory has the reservation after all, its unit is free again.
-		f.inventory.Return(call, r.Sale, p.sale.Epoch, r.User, r.ID)
+		f.inventory.Return(call, r.Sale, p.sale.Epoch, r.User, r.ID, false)
 	}
 	o.State = sale.Lost
 	return o, nil

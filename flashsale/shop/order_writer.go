@@ -367,7 +367,7 @@ func (b *batch) lose(ctx context.Context, entries []sale.Entry) {
 func (b *batch) returnUnit(ctx context.Context, r sale.Reservation) bool {
 	ctx, cancel := b.w.callToEnd(ctx)
 	defer cancel()
-	_, err := b.w.inventory.Return(ctx, r.Sale, b.epoch, r.User, r.ID)
+	_, err := b.w.inventory.Return(ctx, r.Sale, b.epoch, r.User, r.ID, false)
 	return err == nil || errors.Is(err, sale.ErrStale)
 }
 

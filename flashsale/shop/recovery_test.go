@@ -48,8 +48,8 @@ func (g *switched) Reserve(ctx context.Context, a sale.ReserveRequest) (sale.Res
 func (g *switched) Transfer(ctx context.Context, epoch int64, r sale.Reservation) (bool, error) {
 	return g.Load().Transfer(ctx, epoch, r)
 }
-func (g *switched) Return(ctx context.Context, id string, epoch int64, user, r string) (bool, error) {
-	return g.Load().Return(ctx, id, epoch, user, r)
+func (g *switched) Return(ctx context.Context, id string, epoch int64, user, r string, unpaid bool) (bool, error) {
+	return g.Load().Return(ctx, id, epoch, user, r, unpaid)
 }
 func (g *switched) Counts(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
 	return g.Load().Counts(ctx, id, epoch)
@@ -222,7 +222,7 @@ func TestDrift(t *testing.T) {
 		if err != nil || len(held.Reserved) != 1 {
 			t.Fatal(held, err)
 		}
-		if ok, err := w.engine.Return(w.ctx, s.ID, 1, "alice", held.Reserved[0].ID); !ok || err != nil {
+		if ok, err := w.engine.Return(w.ctx, s.ID, 1, "alice", held.Reserved[0].ID, true); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 		w.until("the inventory to be built again", 15*time.Second, func() bool {
@@ -242,7 +242,7 @@ func TestReconcile(t *testing.T) {
 		b := w.buys(w, "alice", s.ID)
 		w.pays("alice", b.Receipt.Receipt)
 		held, _ := w.engine.Status(w.ctx, s.ID, 1, "alice")
-		w.engine.Return(w.ctx, s.ID, 1, "alice", held.Reserved[0].ID)
+		w.engine.Return(w.ctx, s.ID, 1, "alice", held.Reserved[0].ID, true)
 		for i, want := range []int{1, 0} {
 			r, err := w.Reconcile(w.ctx, "m", s.ID)
 			if err != nil || r.Changed != want || r.Free != 4 {

@@ -112,7 +112,7 @@ func (s *sweeper) returnUnits(ctx context.Context, orders []sale.Order) (int, er
 			continue
 		}
 		s.crash.At(crashpoint.ReturnAsked)
-		if err := s.returnUnit(ctx, o.Reservation); err != nil {
+		if err := s.returnUnit(ctx, &o); err != nil {
 			failed, failing[o.Sale] = err, true
 			continue
 		}
@@ -133,15 +133,15 @@ func (s *sweeper) returnUnits(ctx context.Context, orders []sale.Order) (int, er
 }
 
 // returnUnit returns one unit at the current epoch of the sale.
-func (s *sweeper) returnUnit(ctx context.Context, r sale.Reservation) error {
-	l := s.catalog.get(r.Sale)
-	p, err := s.catalog.find(ctx, r.Sale)
+func (s *sweeper) returnUnit(ctx context.Context, o *sale.Order) error {
+	l := s.catalog.get(o.Sale)
+	p, err := s.catalog.find(ctx, o.Sale)
 	if err != nil {
 		return err
 	}
 	call, cancel := s.callToEnd(ctx)
 	defer cancel()
-	_, err = s.inventory.Return(call, r.Sale, p.sale.Epoch, r.User, r.ID)
+	_, err = s.inventory.Return(call, o.Sale, p.sale.Epoch, o.User, o.ID, !o.WasPaid)
 	switch {
 	case err == nil:
 		return nil

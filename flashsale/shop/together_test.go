@@ -18,9 +18,9 @@ func (g slowGate) Open(ctx context.Context, o sale.InitialState) error {
 	return g.Inventory.Open(context.WithoutCancel(ctx), o)
 }
 
-func (g slowGate) Return(ctx context.Context, id string, epoch int64, user, r string) (bool, error) {
+func (g slowGate) Return(ctx context.Context, id string, epoch int64, user, r string, unpaid bool) (bool, error) {
 	after(300 * time.Millisecond)
-	return g.Inventory.Return(ctx, id, epoch, user, r)
+	return g.Inventory.Return(ctx, id, epoch, user, r, unpaid)
 }
 
 // TestReconcileWhileUnitsReturn checks that a unit that is on its way back is no difference.

@@ -13,7 +13,8 @@
 //
 // The endpoint at Stripe is /api/payments/notify/NAME of the flash sale, with the events
 // payment_intent.* and refund.*. Events of payments that the flash sale has not opened are
-// ignored, so other systems can share the account. A refund made in Stripe's dashboard is one.
+// ignored, so other systems can share the account. A refund of a whole payment in Stripe's
+// dashboard cancels its order, as one in the office does.
 //
 // # Idempotency
 //

@@ -1,6 +1,7 @@
 package stripe
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -50,19 +51,23 @@ func (p *Provider) Notify(r *http.Request, body []byte) (payments.Notice, error)
 		if e.Type == "payment_intent.payment_failed" && event.Kind == payments.Pending {
 			event.Kind = payments.Failed
 		}
-	case strings.HasPrefix(e.Type, "refund."):
+	case strings.HasPrefix(e.Type, "refund."), e.Type == "charge.refund.updated": // the name in older versions of the API
 		var f refund
 		if err := json.Unmarshal(e.Data.Object, &f); err != nil {
 			return payments.Notice{}, fmt.Errorf("%w: %w", payments.ErrForged, err)
 		}
-		event = payments.Event{Ref: f.PaymentIntent, Receipt: f.Metadata["receipt"], RefundKey: f.Metadata["key"], Amount: f.Amount,
+		event = payments.Event{Ref: f.PaymentIntent, Receipt: f.Metadata["receipt"], RefundKey: cmp.Or(f.Metadata["key"], f.ID), Amount: f.Amount,
 			Currency: strings.ToUpper(f.Currency), At: at}
 		switch f.Status {
 		case "succeeded":
 			event.Kind = payments.Refunded
 		case "failed", "canceled":
 			event.Kind = payments.RefundFailed
+		default: // it is not decided yet
+			return payments.Notice{}, nil
 		}
+		event.ID = e.ID
+		return payments.Notice{Event: event}, nil // a refund of the dashboard has no receipt
 	}
 	if event.Receipt == "" { // not of the flash sale
 		return payments.Notice{}, nil

@@ -156,7 +156,10 @@ func TestSignature(t *testing.T) {
 			ID: "e", Ref: "p", Receipt: "r", Kind: payments.Failed},
 		`{"id":"e","type":"refund.updated","data":{"object":{"id":"re","payment_intent":"p","status":"failed","amount":5,"currency":"jpy","metadata":{"receipt":"r","key":"k"}}}}`: {
 			ID: "e", Ref: "p", Receipt: "r", RefundKey: "k", Kind: payments.RefundFailed, Amount: 5, Currency: "JPY"},
-		`{"id":"e","type":"refund.updated","data":{"object":{"id":"re","payment_intent":"p","status":"succeeded","amount":5,"currency":"jpy"}}}`: {}, // in the dashboard
+		`{"id":"e","type":"refund.updated","data":{"object":{"id":"re","payment_intent":"p","status":"succeeded","amount":5,"currency":"jpy"}}}`: { // in the dashboard
+			ID: "e", Ref: "p", RefundKey: "re", Kind: payments.Refunded, Amount: 5, Currency: "JPY"},
+		`{"id":"e","type":"refund.created","data":{"object":{"id":"re","payment_intent":"p","status":"pending","amount":5,"currency":"jpy"}}}`: {},
+		`{"id":"e","type":"refund.created","data":{"object":{"id":"re","status":"succeeded","amount":5,"currency":"jpy"}}}`:                    {ID: "e", RefundKey: "re", Kind: payments.Refunded, Amount: 5, Currency: "JPY"},
 	} {
 		r := httptest.NewRequest(http.MethodPost, "/", nil)
 		r.Header.Set("Stripe-Signature", sign(now, []byte(body), "whsec_new"))

@@ -11,7 +11,7 @@
 -- A user is "place ticket rank until seen last returned held batch": place is w (waits), a
 -- (admitted), s (spent) or - (none); until is the end of the admission in ms; from seen in ms
 -- on the ticket is absent (0: it needs no presence); last is what the ticket reserved; returned
--- is how many reservations the user returned; held is what the user holds, with commas between. A reservation is "held slot at payby epoch user ticket
+-- is how many reservations the user left unpaid; held is what the user holds, with commas between. A reservation is "held slot at payby epoch user ticket
 -- key": held is h, or r if it was returned; times in ms. None is -, and a key may be empty.
 -- Spaces in users, batches and keys are escaped by the caller. The member of empty name in
 -- users, line, out, res, done and seen keeps them there when they are empty.

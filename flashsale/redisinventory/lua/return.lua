@@ -1,6 +1,6 @@
 -- Returns the unit of a reservation, once.
 --
--- ARGV: 4 user, 5 the reservation's ID
+-- ARGV: 4 user, 5 the reservation's ID, 6 whether the user left it unpaid: 1 or 0
 -- Returns: {'ok', now, 1 if this call did or 0}.
 
 local s, why = here(load('free', 'reserved', 'paid', 'server'))
@@ -17,7 +17,7 @@ local u, left = user(name), {}
 for _, h in ipairs(holding(u)) do
   if h ~= id then left[#left + 1] = h end
 end
-u.returned = num(u.returned + 1)
+u.returned = num(u.returned + ARGV[6])
 u.held = #left > 0 and table.concat(left, ',') or '-'
 keep(name, u)
 return {'ok', s.clock, '1'}

@@ -66,11 +66,11 @@ func (m faultyInventory) Next(ctx context.Context, id string, epoch int64, worke
 	return m.Inventory.Next(ctx, id, epoch, worker, n, wait)
 }
 
-func (m faultyInventory) Return(ctx context.Context, id string, epoch int64, user, reservation string) (bool, error) {
+func (m faultyInventory) Return(ctx context.Context, id string, epoch int64, user, reservation string, unpaid bool) (bool, error) {
 	if m.returnUnit != nil {
 		return m.returnUnit(m.Inventory, ctx, id, epoch, user, reservation)
 	}
-	return m.Inventory.Return(ctx, id, epoch, user, reservation)
+	return m.Inventory.Return(ctx, id, epoch, user, reservation, unpaid)
 }
 
 // openingWith changes the initial state that an inventory is opened with.

@@ -151,7 +151,7 @@ func (r *race) returnUnit(ctx context.Context, res sale.Reservation) {
 	for i := range yes {
 		wg.Go(func() {
 			var err error
-			if yes[i], err = r.inventory.Return(ctx, r.id, 1, res.User, res.ID); err != nil {
+			if yes[i], err = r.inventory.Return(ctx, r.id, 1, res.User, res.ID, true); err != nil {
 				r.t.Errorf("Return = %v", err)
 			}
 		})

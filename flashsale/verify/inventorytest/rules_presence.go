@@ -267,6 +267,11 @@ func penalties(d *tester) {
 		d.wantStatus(st, sale.Waiting, sale.OK)
 		return st.Rank
 	}
+	// A unit that was paid does not count.
+	refunded := d.buy("user-0")
+	if yes, err := d.inventory.Return(d.ctx, "sale", d.epoch, "user-0", refunded.ID, false); !yes || err != nil {
+		d.Fatalf("Return of a paid unit = %v, %v", yes, err)
+	}
 	now := d.clock.Now().UnixMicro()
 	for n, want := range []int64{0, 15, 30, 60} {
 		user := fmt.Sprint("user-", n)

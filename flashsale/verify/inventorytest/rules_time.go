@@ -139,7 +139,7 @@ func everyMethodStale(d *tester) {
 		_, poll := g.Poll(ctx, sale.PollRequest{Sale: id, Epoch: epoch, User: "ann"})
 		_, reserve := g.Reserve(ctx, sale.ReserveRequest{Sale: id, Epoch: epoch, User: "ann", Ticket: d.id("ticket"), Reservation: d.id("reservation")})
 		_, transfer := g.Transfer(ctx, epoch, sale.Reservation{ID: d.id("reservation"), Sale: id, Epoch: 1, User: "ann", Ticket: d.id("ticket"), At: d.clock.Now(), PayBy: d.clock.Now()})
-		_, giveBack := g.Return(ctx, id, epoch, "ann", d.id("reservation"))
+		_, giveBack := g.Return(ctx, id, epoch, "ann", d.id("reservation"), true)
 		_, count := g.Counts(ctx, id, epoch)
 		for name, err := range map[string]error{
 			"Join": join, "Status": look, "Poll": poll, "Reserve": reserve, "Return": giveBack, "Transfer": transfer, "Counts": count,

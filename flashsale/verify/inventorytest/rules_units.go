@@ -341,7 +341,7 @@ func twoSales(d *tester) {
 	if err != nil || o.Reason != sale.NotAdmitted {
 		d.Fatalf("Reserve in another sale = %+v, %v", o, err)
 	}
-	if yes, err := d.inventory.Return(d.ctx, "other", 1, "ann", r.ID); yes || err != nil {
+	if yes, err := d.inventory.Return(d.ctx, "other", 1, "ann", r.ID, true); yes || err != nil {
 		d.Fatalf("Return in another sale = %v, %v", yes, err)
 	}
 	if es, err := d.inventory.Next(d.ctx, "other", 1, "w", 9, 0); len(es) > 0 || err != nil {

@@ -235,7 +235,7 @@ func (d *tester) buy(user string) sale.Reservation {
 
 func (d *tester) returnUnit(r sale.Reservation) bool {
 	d.Helper()
-	yes, err := d.inventory.Return(d.ctx, "sale", d.epoch, r.User, r.ID)
+	yes, err := d.inventory.Return(d.ctx, "sale", d.epoch, r.User, r.ID, true)
 	if err != nil {
 		d.Fatalf("Return(%s) = %v", r.ID, err)
 	}

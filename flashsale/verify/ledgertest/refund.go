@@ -88,10 +88,16 @@ func refundBy(t *testing.T, d *tester) {
 	orders, err := d.Unreturned(d.ctx, 100)
 	d.must(err)
 	for _, o := range orders {
+		if o.WasPaid != (o.ID == a.ID) {
+			t.Fatalf("%s: WasPaid %v", o.ID, o.WasPaid)
+		}
 		unreturned = append(unreturned, o.ID)
 	}
 	if !strings.Contains(strings.Join(unreturned, " "), a.ID) {
 		t.Fatalf("Unreturned = %v, want %s", unreturned, a.ID)
+	}
+	if o, err := d.InitialState(d.ctx, s.ID); err != nil || o.Unpaid[a.User] != 0 {
+		t.Fatalf("InitialState: %v unpaid orders, %v, want none: the refunded one was paid", o.Unpaid, err)
 	}
 	again := d.pendingOrder(s, "a")
 	if got := d.pay(again, "p-again", now); got.RefundDue || got.SoldOut != 2 {

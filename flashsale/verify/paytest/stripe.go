@@ -200,6 +200,22 @@ func (s *Stripe) Pay(ref string) error {
 	return nil
 }
 
+// RefundInDashboard refunds a part of a payment, as its merchant does at the provider.
+func (s *Stripe) RefundInDashboard(ref string, amount int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := s.intents[ref]
+	if in == nil || in["status"] != "succeeded" || s.refunded(ref)+amount > in["amount_received"].(int64) {
+		return fmt.Errorf("paytest: %d of intent %q cannot be refunded", amount, ref)
+	}
+	made := map[string]any{"id": fmt.Sprintf("re_%d", len(s.refunds)+1), "object": "refund", "payment_intent": ref, "status": "succeeded", "amount": amount,
+		"currency": in["currency"], "metadata": map[string]string{}}
+	s.refunds = append(s.refunds, made)
+	s.emit("refund.created", made)
+	s.emit("refund.updated", made)
+	return nil
+}
+
 // emit sends an event with the faults of now. Requires mu.
 func (s *Stripe) emit(kind string, object map[string]any) {
 	f := s.faults

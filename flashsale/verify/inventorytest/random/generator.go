@@ -81,7 +81,7 @@ func (g *generator) next(m *Model, now time.Time) command {
 	case n < 720:
 		return g.reserve(c, s)
 	case n < 790:
-		c.op, c.user, c.id = "return", g.user(), g.id("unknown")
+		c.op, c.user, c.id, c.flag = "return", g.user(), g.id("unknown"), g.chance(30)
 		if len(s.reservations) > 0 && g.chance(90) {
 			h := pick(g, s.reservations...)
 			c.id = h.ID
@@ -95,7 +95,7 @@ func (g *generator) next(m *Model, now time.Time) command {
 		c.op = "count"
 		if g.chance(40) {
 			c.op, c.user, c.id, c.n = "churn", g.user(), g.id("churn"), 1+g.r.Int64N(2*sale.MaxUnpaid)
-			c.at = now.Add(time.Minute)
+			c.at, c.flag = now.Add(time.Minute), g.chance(30)
 		}
 	case n < 890:
 		c.op, c.id, c.n = "next", pick(g, "ann", "bob", "c.d_e-f"), int64(1+g.r.IntN(5))

@@ -46,6 +46,7 @@ type modelTicket struct {
 type modelReservation struct {
 	sale.Reservation
 	returned bool
+	wasPaid  bool // returned, and not as unpaid
 }
 
 type modelEntry struct {

@@ -9,11 +9,11 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// returned returns how many reservations a user returned.
+// returned returns how many reservations a user returned as unpaid.
 func (s *modelSale) returned(user string) int {
 	n := s.unpaid[user]
 	for _, h := range s.reservations {
-		if h.User == user && h.returned {
+		if h.User == user && h.returned && !h.wasPaid {
 			n++
 		}
 	}

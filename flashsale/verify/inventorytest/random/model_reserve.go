@@ -90,7 +90,7 @@ func (m *Model) Transfer(_ context.Context, epoch int64, r sale.Reservation) (bo
 	return true, nil
 }
 
-func (m *Model) Return(_ context.Context, id string, epoch int64, user, reservation string) (bool, error) {
+func (m *Model) Return(_ context.Context, id string, epoch int64, user, reservation string, unpaid bool) (bool, error) {
 	s, _, err := m.at(id, epoch)
 	defer m.mu.Unlock()
 	if err != nil {
@@ -100,7 +100,7 @@ func (m *Model) Return(_ context.Context, id string, epoch int64, user, reservat
 	if h == nil {
 		return false, nil
 	}
-	h.returned = true
+	h.returned, h.wasPaid = true, !unpaid
 	s.free++
 	s.Paid = min(s.Paid, s.Stock-s.free)
 	return true, nil

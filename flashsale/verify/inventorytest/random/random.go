@@ -171,7 +171,7 @@ func (p *pair) churn(c command) string {
 		if diff := p.run(reserve); diff != "" {
 			return diff
 		}
-		giveBack := command{op: "return", sale: c.sale, epoch: c.epoch, user: c.user, id: name("unit")}
+		giveBack := command{op: "return", sale: c.sale, epoch: c.epoch, user: c.user, id: name("unit"), flag: c.flag && i%2 == 0}
 		if diff := p.run(giveBack); diff != "" {
 			return diff
 		}
@@ -219,7 +219,7 @@ func (p *pair) call(g sale.Inventory, c command, model bool) (any, error) {
 		yes, err := g.Transfer(ctx, c.epoch, c.transfer)
 		return yes, err
 	case "return":
-		yes, err := g.Return(ctx, c.sale, c.epoch, c.user, c.id)
+		yes, err := g.Return(ctx, c.sale, c.epoch, c.user, c.id, !c.flag)
 		return yes, err
 	case "count":
 		n, err := g.Counts(ctx, c.sale, c.epoch)
