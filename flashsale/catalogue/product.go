@@ -40,6 +40,25 @@ type Variant struct {
 	Price int64  `json:"price"`
 }
 
+// Validate returns an error that wraps sale.ErrInvalid if a merchant cannot write v. The sale of a
+// variant is found by its SKU, so it needs one.
+func (v *Variant) Validate() error {
+	if !sale.IsSKU(v.SKU) {
+		return &sale.FieldError{Field: "sku", Value: fmt.Sprintf("%.80q", v.SKU), Want: sale.SKUForm}
+	}
+	if err := v.Name.check("name", MaxTitle); err != nil {
+		return err
+	}
+	return checkPrice("price", v.Price)
+}
+
+func checkPrice(field string, price int64) error {
+	if price < 0 || price > maxPrice {
+		return &sale.FieldError{Field: field, Value: fmt.Sprint(price), Want: fmt.Sprintf("0 to %d", int64(maxPrice)), Code: sale.OutOfRange, Max: maxPrice}
+	}
+	return nil
+}
+
 // Catalogue returns products of a shop. It is called concurrently, with a deadline in the context.
 type Catalogue interface {
 	// Products returns the products with these IDs or a variant with such a SKU, in any order.
@@ -94,25 +113,29 @@ func (s *Shown) Validate() error {
 			return err
 		}
 	}
+	if err := checkPrice("list_price", s.ListPrice); err != nil {
+		return err
+	}
 	switch {
-	case s.ListPrice < 0 || s.ListPrice > maxPrice:
-		return &sale.FieldError{Field: "list_price", Value: fmt.Sprint(s.ListPrice), Want: fmt.Sprintf("0 to %d", int64(maxPrice))}
 	case len(s.Pictures) > MaxImages:
-		return &sale.FieldError{Field: "images", Value: fmt.Sprint(len(s.Pictures)), Want: fmt.Sprintf("up to %d", MaxImages)}
+		return &sale.FieldError{Field: "images", Value: fmt.Sprint(len(s.Pictures)), Want: fmt.Sprintf("up to %d", MaxImages), Code: sale.OutOfRange, Max: MaxImages}
 	case len(s.Variants) > MaxVariants:
-		return &sale.FieldError{Field: "variants", Value: fmt.Sprint(len(s.Variants)), Want: fmt.Sprintf("up to %d", MaxVariants)}
+		return &sale.FieldError{Field: "variants", Value: fmt.Sprint(len(s.Variants)), Want: fmt.Sprintf("up to %d", MaxVariants), Code: sale.OutOfRange, Max: MaxVariants}
 	}
 	return nil
 }
 
 func (t Text) check(field string, most int) error {
 	for lang, text := range map[string]string{"zh": t.ZH, "en": t.EN} {
-		bad := !utf8.ValidString(text) || utf8.RuneCountInString(text) > most
+		if utf8.RuneCountInString(text) > most {
+			return &sale.FieldError{Field: field + "_" + lang, Value: fmt.Sprintf("%.40q", text), Want: fmt.Sprintf("up to %d characters", most), Code: sale.WrongLength, Max: int64(most)}
+		}
+		bad := !utf8.ValidString(text)
 		for _, r := range text {
 			bad = bad || unicode.IsControl(r) && r != '\n' || unicode.Is(unicode.Bidi_Control, r)
 		}
 		if bad {
-			return &sale.FieldError{Field: field + "_" + lang, Value: fmt.Sprintf("%.40q", text), Want: fmt.Sprintf("up to %d characters of text", most)}
+			return &sale.FieldError{Field: field + "_" + lang, Value: fmt.Sprintf("%.40q", text), Want: "text without control characters", Code: sale.HiddenText}
 		}
 	}
 	return nil

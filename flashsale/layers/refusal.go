@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -35,7 +36,11 @@ type Refusal struct {
 }
 
 // FieldError describes one field that is not accepted.
-type FieldError struct{ Field, Detail string }
+type FieldError struct {
+	Field, Detail string
+	Code          sale.FieldCode
+	Min, Max      int64 // of the codes OutOfRange and WrongLength
+}
 
 // word holds the defaults of a reason.
 type word struct {
@@ -172,6 +177,11 @@ func (f Refusal) body(b []byte, m word, wait time.Duration) []byte {
 		}
 		b = AppendText(append(b, `{"field":`...), e.Field)
 		b = AppendText(append(b, `,"detail":`...), e.Detail)
+		b = AppendText(append(b, `,"code":`...), string(cmp.Or(e.Code, sale.WrongForm)))
+		if e.Code == sale.OutOfRange || e.Code == sale.WrongLength {
+			b = strconv.AppendInt(append(b, `,"min":`...), e.Min, 10)
+			b = strconv.AppendInt(append(b, `,"max":`...), e.Max, 10)
+		}
 		if b = append(b, '}'); i == len(f.Errors)-1 {
 			b = append(b, ']')
 		}

@@ -18,7 +18,7 @@ func claimCampaign(x *database.Tx, merchant, name string) error {
 		return err
 	}
 	if owner != merchant {
-		return &sale.FieldError{Field: "campaign", Value: quote(name), Want: "a name that no other merchant uses"}
+		return &sale.FieldError{Field: "campaign", Value: quote(name), Want: "a name that no other merchant uses", Code: sale.IsTaken}
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func TestAddStockField(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = l.AddStock(t.Context(), "shop", s.ID, "key", 5, now)
-	want := sale.FieldError{Field: "units", Value: "5", Want: "1 to 1"}
+	want := sale.FieldError{Field: "units", Value: "5", Want: "1 to 1", Code: sale.OutOfRange, Min: 1, Max: 1}
 	if e, ok := errors.AsType[*sale.FieldError](err); !ok || *e != want {
 		t.Errorf("AddStock(5) = %v, want %+v", err, want)
 	}

@@ -272,7 +272,7 @@ func unitsError(units, max int64) error {
 	if max == 0 {
 		want = fmt.Sprintf("none: the sale has %d", sale.MaxStock)
 	}
-	return &sale.FieldError{Field: "units", Value: strconv.FormatInt(units, 10), Want: want}
+	return &sale.FieldError{Field: "units", Value: strconv.FormatInt(units, 10), Want: want, Code: sale.OutOfRange, Min: 1, Max: max}
 }
 
 // AddStock implements sale.Ledger.

@@ -48,15 +48,6 @@ func (o accounts) list(v *visit) {
 	o.office.send(v, http.StatusOK, map[string]any{"accounts": all}, err)
 }
 
-// fields reads the texts of a body.
-func fields(v *visit, members ...wire.Member) bool {
-	f := wire.Decode(v.body, members)
-	if f != nil {
-		f.Refuse(v.w)
-	}
-	return f == nil
-}
-
 // generated returns a password and its hash. If the owner sends no password, it returns a new
 // one, which the response shows.
 func (o accounts) generated(r *http.Request, sent string) (shown, hash string, err error) {
@@ -69,7 +60,7 @@ func (o accounts) generated(r *http.Request, sent string) (shown, hash string, e
 
 func (o accounts) add(v *visit) {
 	var name, role, password string
-	if !fields(v, wire.Member{Name: "name", Text: &name}, wire.Member{Name: "role", Text: &role}, wire.Member{Name: "password", Text: &password}) {
+	if !v.decode(wire.Member{Name: "name", Text: &name}, wire.Member{Name: "role", Text: &role}, wire.Member{Name: "password", Text: &password}) {
 		return
 	}
 	shown, hash, err := o.generated(v.r, password)
@@ -82,7 +73,7 @@ func (o accounts) add(v *visit) {
 
 func (o accounts) role(v *visit) {
 	var name, role string
-	if !fields(v, wire.Member{Name: "name", Text: &name}, wire.Member{Name: "role", Text: &role}) {
+	if !v.decode(wire.Member{Name: "name", Text: &name}, wire.Member{Name: "role", Text: &role}) {
 		return
 	}
 	a, err := o.store.SetRole(v.r.Context(), v.account.Name, v.merchant, name, account.Role(role), o.office.c.Clock())
@@ -93,7 +84,7 @@ func (o accounts) role(v *visit) {
 // required.
 func (o accounts) password(v *visit) {
 	var name, password string
-	if !fields(v, wire.Member{Name: "name", Text: &name}, wire.Member{Name: "password", Text: &password}) {
+	if !v.decode(wire.Member{Name: "name", Text: &name}, wire.Member{Name: "password", Text: &password}) {
 		return
 	}
 	if name == v.account.Name {
@@ -111,7 +102,7 @@ func (o accounts) password(v *visit) {
 func (o accounts) disable(disabled bool) func(*visit) {
 	return func(v *visit) {
 		var name string
-		if !fields(v, wire.Member{Name: "name", Text: &name}) {
+		if !v.decode(wire.Member{Name: "name", Text: &name}) {
 			return
 		}
 		a, err := o.store.SetDisabled(v.r.Context(), v.account.Name, v.merchant, name, disabled, o.office.c.Clock())

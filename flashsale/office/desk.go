@@ -58,12 +58,8 @@ func copySale(o *Office, v *visit) {
 	if !v.emptyBody() {
 		return
 	}
-	key, f := wire.IdempotencyKey(v.r.Header)
-	if f == nil && key == "" {
-		f = &wire.RequestError{Field: "Idempotency-Key", Detail: "Idempotency-Key: got none, want one, so that a retry makes no second copy"}
-	}
-	if f != nil {
-		f.Refuse(v.w)
+	key, ok := v.key("makes no second copy")
+	if !ok {
 		return
 	}
 	s, err := o.c.Service.Copy(v.r.Context(), v.merchant, v.sale, key)
@@ -100,20 +96,11 @@ func (o *Office) end(kill bool) func(ctx context.Context, merchant, id string) (
 
 func (o *Office) stock(v *visit) {
 	var units int64
-	f := wire.Decode(v.body, []wire.Member{{Name: "units", Num: &units}})
-	key := ""
-	if f == nil {
-		key, f = wire.IdempotencyKey(v.r.Header)
+	if !v.decode(wire.Member{Name: "units", Num: &units, Min: 1, Max: sale.MaxStock}) {
+		return
 	}
-	switch {
-	case f != nil:
-	case units < 1 || units > 1_000_000:
-		f = &wire.RequestError{Field: "units", Detail: fmt.Sprintf("units: got %d, want 1 to 1000000", units)}
-	case key == "":
-		f = &wire.RequestError{Field: "Idempotency-Key", Detail: "Idempotency-Key: got none, want one, so that a retry adds nothing"}
-	}
-	if f != nil {
-		f.Refuse(v.w)
+	key, ok := v.key("adds nothing")
+	if !ok {
 		return
 	}
 	s, err := o.c.Service.AddStock(v.r.Context(), v.merchant, v.sale, key, units)
@@ -159,12 +146,7 @@ func refundOrder(o *Office, v *visit) { endOrder(o, v, o.c.Service.RefundOrder) 
 // endOrder calls f with the reason of a request.
 func endOrder(o *Office, v *visit, f func(ctx context.Context, merchant, id, reservation, reason string) (sale.Order, error)) {
 	var reason string
-	if f := wire.Decode(v.body, []wire.Member{{Name: "reason", Text: &reason}}); f != nil {
-		f.Refuse(v.w)
-		return
-	}
-	if reason == "" || len(reason) > 128 {
-		(&wire.RequestError{Field: "reason", Detail: fmt.Sprintf("reason: got %d bytes, want 1 to 128", len(reason))}).Refuse(v.w)
+	if !v.decode(wire.Member{Name: "reason", Text: &reason, Min: 1, Max: 128}) {
 		return
 	}
 	order, err := f(v.r.Context(), v.merchant, v.sale, v.r.PathValue("reservation"), reason)
@@ -197,11 +179,27 @@ func (o *Office) logged(v *visit) {
 	o.send(v, http.StatusOK, map[string]any{"log": all}, err)
 }
 
-// emptyBody reports whether the body has no member, and refuses if it has.
-func (v *visit) emptyBody() bool {
-	if f := wire.Decode(v.body, nil); f != nil {
+// decode reads the body into members, and refuses it if it is not accepted.
+func (v *visit) decode(members ...wire.Member) bool {
+	f := wire.Decode(v.body, members)
+	if f != nil {
 		f.Refuse(v.w)
-		return false
 	}
-	return true
+	return f == nil
+}
+
+// emptyBody reports whether the body has no member, and refuses if it has.
+func (v *visit) emptyBody() bool { return v.decode() }
+
+// key returns the Idempotency-Key of a request that needs one, and refuses without. why says what
+// it prevents.
+func (v *visit) key(why string) (key string, ok bool) {
+	key, f := wire.IdempotencyKey(v.r.Header)
+	if f == nil && key == "" {
+		f = &wire.RequestError{Field: "Idempotency-Key", Detail: "Idempotency-Key: got none, want one, so that a retry " + why}
+	}
+	if f != nil {
+		f.Refuse(v.w)
+	}
+	return key, f == nil
 }

@@ -126,11 +126,11 @@ func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.Req
 	var perUser, headroom, lobby, payWithin, tokenFor, work, only int64
 	members := []wire.Member{
 		{Name: "sku", Text: &d.SKU}, {Name: "title", Text: &d.Title}, {Name: "price", Num: &d.Price},
-		{Name: "currency", Text: &d.Currency}, {Name: "stock", Num: &d.Stock}, {Name: "per_user", Num: &perUser},
-		{Name: "starts_at", Text: &starts}, {Name: "ends_at", Text: &ends}, {Name: "headroom", Num: &headroom},
-		{Name: "queue", Text: &queue}, {Name: "lobby_ms", Num: &lobby}, {Name: "pay_within_ms", Num: &payWithin},
-		{Name: "token_for_ms", Num: &tokenFor}, {Name: "work", Num: &work},
-		{Name: "members_only", Num: &only}, {Name: "address", Text: &address}, {Name: "campaign", Text: &d.Campaign},
+		{Name: "currency", Text: &d.Currency}, {Name: "stock", Num: &d.Stock}, {Name: "per_user", Num: &perUser, Min: math.MinInt32, Max: math.MaxInt32},
+		{Name: "starts_at", Text: &starts}, {Name: "ends_at", Text: &ends}, {Name: "headroom", Num: &headroom, Min: math.MinInt32, Max: math.MaxInt32},
+		{Name: "queue", Text: &queue}, {Name: "lobby_ms", Num: &lobby, Max: int64(math.MaxInt64 / time.Millisecond)}, {Name: "pay_within_ms", Num: &payWithin, Max: int64(math.MaxInt64 / time.Millisecond)},
+		{Name: "token_for_ms", Num: &tokenFor, Max: int64(math.MaxInt64 / time.Millisecond)}, {Name: "work", Num: &work, Min: math.MinInt32, Max: math.MaxInt32},
+		{Name: "members_only", Num: &only, Max: 1}, {Name: "address", Text: &address}, {Name: "campaign", Text: &d.Campaign},
 	}
 	if edit {
 		members = append(members, wire.Member{Name: "version", Num: &version})
@@ -141,9 +141,6 @@ func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.Req
 	if edit && !members[len(members)-1].Present {
 		return d, 0, &wire.RequestError{Field: "version", Detail: "version: got none, want the version of the sale to replace"}
 	}
-	if only < 0 || only > 1 {
-		return d, 0, &wire.RequestError{Field: "members_only", Detail: fmt.Sprintf("members_only: got %d, want 0 or 1", only)}
-	}
 	d.Queue, d.Address, d.MembersOnly = sale.Queue(queue), sale.AddressRule(address), only == 1
 	if d.StartsAt, f = instant("starts_at", starts); f != nil {
 		return d, 0, f
@@ -151,26 +148,8 @@ func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.Req
 	if d.EndsAt, f = instant("ends_at", ends); f != nil {
 		return d, 0, f
 	}
-	for _, n := range []struct {
-		name string
-		from int64
-		to   *int
-	}{{"per_user", perUser, &d.PerUser}, {"headroom", headroom, &d.Headroom}, {"work", work, &d.Work}} {
-		if n.from < math.MinInt32 || n.from > math.MaxInt32 {
-			return d, 0, &wire.RequestError{Field: n.name, Detail: fmt.Sprintf("%s: got %d, want a smaller number", n.name, n.from)}
-		}
-		*n.to = int(n.from)
-	}
-	for _, n := range []struct {
-		name string
-		from int64
-		to   *time.Duration
-	}{{"lobby_ms", lobby, &d.Lobby}, {"pay_within_ms", payWithin, &d.PayWithin}, {"token_for_ms", tokenFor, &d.TokenFor}} {
-		if n.from < 0 || n.from > int64(math.MaxInt64/time.Millisecond) {
-			return d, 0, &wire.RequestError{Field: n.name, Detail: fmt.Sprintf("%s: got %d, want milliseconds", n.name, n.from)}
-		}
-		*n.to = time.Duration(n.from) * time.Millisecond
-	}
+	d.PerUser, d.Headroom, d.Work = int(perUser), int(headroom), int(work)
+	d.Lobby, d.PayWithin, d.TokenFor = time.Duration(lobby)*time.Millisecond, time.Duration(payWithin)*time.Millisecond, time.Duration(tokenFor)*time.Millisecond
 	return d, version, nil
 }
 
@@ -178,7 +157,7 @@ func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.Req
 func instant(name, text string) (time.Time, *wire.RequestError) {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil || t.Nanosecond()%int(time.Millisecond) != 0 || t.Year() < 1970 || t.Year() > 9999 {
-		return time.Time{}, &wire.RequestError{Field: name, Detail: fmt.Sprintf("%s: got %.60q, want a time such as 2026-11-11T12:00:00.000Z, in whole milliseconds", name, text)}
+		return time.Time{}, &wire.RequestError{Field: name, Code: sale.NoTime, Detail: fmt.Sprintf("%s: got %.60q, want a time such as 2026-11-11T12:00:00.000Z, in whole milliseconds", name, text)}
 	}
 	return t.UTC(), nil
 }

@@ -33,10 +33,7 @@ func (s sessions) login(w http.ResponseWriter, r *http.Request) {
 	defer s.office.bodies.Release(room)
 	var name, password string
 	if f == nil {
-		f = wire.Decode(wire.OrEmpty(body), []wire.Member{{Name: "name", Text: &name}, {Name: "password", Text: &password}})
-	}
-	if f == nil && (name == "" || len(name) > maxName || password == "" || len(password) > account.MaxPassword) {
-		f = &wire.RequestError{Detail: fmt.Sprintf("name, password: want 1 to %d and 1 to %d bytes", maxName, account.MaxPassword)}
+		f = wire.Decode(wire.OrEmpty(body), []wire.Member{{Name: "name", Text: &name, Min: 1, Max: maxName}, {Name: "password", Text: &password, Min: 1, Max: account.MaxPassword}})
 	}
 	if f != nil {
 		f.Refuse(w)
@@ -95,7 +92,7 @@ func (s sessions) hashing(r *http.Request, f func() error) error {
 func (s sessions) newHash(r *http.Request, password string) (hash string, err error) {
 	err = s.hashing(r, func() (err error) {
 		if hash, err = account.HashPassword(password); err != nil {
-			err = &sale.FieldError{Field: "password", Value: fmt.Sprintf("%d bytes", len(password)), Want: "8 to 256 bytes of UTF-8"}
+			err = &sale.FieldError{Field: "password", Value: fmt.Sprintf("%d bytes", len(password)), Want: "8 to 256 bytes of UTF-8", Code: sale.WrongLength, Min: 8, Max: 256}
 		}
 		return err
 	})
@@ -159,8 +156,7 @@ func (s sessions) logout(v *visit) {
 // It ends the account's other sessions.
 func (s sessions) ownPassword(v *visit) {
 	var current, password string
-	if f := wire.Decode(v.body, []wire.Member{{Name: "current", Text: &current}, {Name: "password", Text: &password}}); f != nil {
-		f.Refuse(v.w)
+	if !v.decode(wire.Member{Name: "current", Text: &current}, wire.Member{Name: "password", Text: &password}) {
 		return
 	}
 	_, right, ok := s.authenticate(v.w, v.r, v.account.Name, current[:min(len(current), account.MaxPassword+1)])
@@ -168,7 +164,7 @@ func (s sessions) ownPassword(v *visit) {
 		return
 	}
 	if !right {
-		(&wire.RequestError{Field: "current", Detail: "current: the password is wrong"}).Refuse(v.w)
+		(&wire.RequestError{Field: "current", Code: sale.WrongSecret, Detail: "current: the password is wrong"}).Refuse(v.w)
 		return
 	}
 	hash, err := s.newHash(v.r, password)

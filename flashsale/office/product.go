@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/floodweir/weir/flashsale/catalogue"
@@ -25,6 +26,8 @@ func (o products) routes(r *router) {
 	r.handle("PUT /api/sales/{sale}/product", o.setProduct)
 	r.add("POST /api/sales/{sale}/pictures", o.upload)
 	r.handle("POST /api/sales/{sale}/pictures/{hash}/remove", o.removePicture)
+	r.handle("PUT /api/sales/{sale}/variants", o.setVariant)
+	r.handle("POST /api/sales/{sale}/variants/remove", o.removeVariant)
 }
 
 // own reports whether the sale is the merchant's, and refuses if not.
@@ -52,6 +55,21 @@ func (o products) product(v *visit) {
 	}
 }
 
+// edit changes what a sale shows, and sends the result. f returns an error that the client gets.
+func (o products) edit(v *visit, f func(*catalogue.Shown) error) {
+	s, err := o.shown(v)
+	if err == nil {
+		err = f(&s)
+	}
+	if err == nil {
+		err = s.Validate()
+	}
+	if err == nil {
+		err = o.copier.Store.SetProduct(v.r.Context(), v.sale, s, o.c.Clock())
+	}
+	o.send(v, http.StatusOK, s, err)
+}
+
 func (o products) setProduct(v *visit) {
 	if !o.own(v) {
 		return
@@ -61,41 +79,76 @@ func (o products) setProduct(v *visit) {
 		o.fail(v.w, v.r, err)
 		return
 	}
-	f := wire.Decode(v.body, []wire.Member{
-		{Name: "title_zh", Text: &s.Title.ZH}, {Name: "title_en", Text: &s.Title.EN},
-		{Name: "description_zh", Text: &s.Description.ZH}, {Name: "description_en", Text: &s.Description.EN}, {Name: "list_price", Num: &s.ListPrice},
-	})
-	if f != nil {
-		f.Refuse(v.w)
+	if !v.decode(
+		wire.Member{Name: "title_zh", Text: &s.Title.ZH}, wire.Member{Name: "title_en", Text: &s.Title.EN},
+		wire.Member{Name: "description_zh", Text: &s.Description.ZH}, wire.Member{Name: "description_en", Text: &s.Description.EN}, wire.Member{Name: "list_price", Num: &s.ListPrice},
+	) {
 		return
 	}
-	if err = s.Validate(); err == nil {
-		err = o.copier.Store.SetProduct(v.r.Context(), v.sale, s, o.c.Clock())
-	}
-	o.send(v, http.StatusOK, s, err)
+	o.edit(v, func(now *catalogue.Shown) error {
+		now.Title, now.Description, now.ListPrice = s.Title, s.Description, s.ListPrice
+		return nil
+	})
 }
 
 // removePicture removes a picture from what a sale shows.
 func (o products) removePicture(v *visit) {
-	if !o.own(v) || !v.emptyBody() {
+	if o.own(v) && v.emptyBody() {
+		o.edit(v, func(s *catalogue.Shown) error {
+			n := len(s.Pictures)
+			s.Pictures = slices.DeleteFunc(s.Pictures, func(p catalogue.Picture) bool { return p.Hash == v.r.PathValue("hash") })
+			return found(len(s.Pictures) < n)
+		})
+	}
+}
+
+// setVariant adds a variant, or replaces the one with this SKU.
+func (o products) setVariant(v *visit) {
+	if !o.own(v) {
 		return
 	}
-	s, err := o.shown(v)
-	kept := []catalogue.Picture{}
-	for _, p := range s.Pictures {
-		if p.Hash != v.r.PathValue("hash") {
-			kept = append(kept, p)
+	var variant catalogue.Variant
+	if !v.decode(wire.Member{Name: "sku", Text: &variant.SKU}, wire.Member{Name: "name_zh", Text: &variant.Name.ZH}, wire.Member{Name: "name_en", Text: &variant.Name.EN}, wire.Member{Name: "price", Num: &variant.Price}) {
+		return
+	}
+	if err := variant.Validate(); err != nil {
+		o.fail(v.w, v.r, err)
+		return
+	}
+	o.edit(v, func(s *catalogue.Shown) error {
+		if i := indexOf(s.Variants, variant.SKU); i >= 0 {
+			s.Variants[i] = variant
+		} else {
+			s.Variants = append(s.Variants, variant)
 		}
+		return nil
+	})
+}
+
+// removeVariant removes a variant from what a sale shows.
+func (o products) removeVariant(v *visit) {
+	var sku string
+	if o.own(v) && v.decode(wire.Member{Name: "sku", Text: &sku}) {
+		o.edit(v, func(s *catalogue.Shown) error {
+			i := indexOf(s.Variants, sku)
+			if i >= 0 {
+				s.Variants = slices.Delete(s.Variants, i, i+1)
+			}
+			return found(i >= 0)
+		})
 	}
-	switch {
-	case err != nil:
-	case len(kept) == len(s.Pictures):
-		err = sale.ErrNotFound
-	default:
-		s.Pictures = kept
-		err = o.copier.Store.SetProduct(v.r.Context(), v.sale, s, o.c.Clock())
+}
+
+func indexOf(variants []catalogue.Variant, sku string) int {
+	return slices.IndexFunc(variants, func(v catalogue.Variant) bool { return v.SKU == sku })
+}
+
+// found returns sale.ErrNotFound if ok is false.
+func found(ok bool) error {
+	if ok {
+		return nil
 	}
-	o.send(v, http.StatusOK, s, err)
+	return sale.ErrNotFound
 }
 
 // upload adds a picture, which is the body. Few are decoded at once, because each needs memory.

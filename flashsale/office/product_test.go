@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"image"
 	"image/png"
 	"net/http"
@@ -46,6 +47,8 @@ type viewer struct {
 
 func (v viewer) Limited(int) sale.BuyerService { return v }
 
+func (v viewer) List(context.Context) ([]sale.View, error) { return nil, nil }
+
 func (v viewer) View(_ context.Context, id string) (sale.View, error) {
 	if id == v.draft {
 		return sale.View{}, sale.ErrNotFound
@@ -85,6 +88,19 @@ func TestProducts(t *testing.T) {
 	want(o.ask("PUT", path+"/product", `{"list_price":-1}`), 400, "list_price")
 	want(o.ask("PUT", path+"/product", `{"title_en":"a\u0007"}`), 400, "title_en")
 	want(o.ask("PUT", "/api/sales/"+ids["bob"]+"/product", `{"title_en":"mine"}`), 404, "not_found")
+	variant := func(sku, zh, price string) string {
+		return fmt.Sprintf(`{"sku":%q,"name_zh":%q,"name_en":"Tin","price":%s}`, sku, zh, price)
+	}
+	want(o.ask("PUT", path+"/variants", variant("a-2", "罐", "300")), 200, `"variants":[{"sku":"a-2","name":{"zh":"罐","en":"Tin"},"price":300}]`)
+	want(o.ask("PUT", path+"/variants", variant("a-3", "盒", "400")), 200, `{"sku":"a-3"`)
+	want(o.ask("PUT", path+"/variants", variant("a-2", "铁罐", "350")), 200, `"variants":[{"sku":"a-2","name":{"zh":"铁罐","en":"Tin"},"price":350},{"sku":"a-3"`)
+	want(o.ask("PUT", path+"/variants", variant("a b", "x", "1")), 400, `"errors":[{"field":"sku"`)
+	want(o.ask("PUT", path+"/variants", variant("a-4", "x", "-1")), 400, `"field":"price","detail":"got -1, want 0 to 1000000000000","code":"range","min":0,"max":1000000000000}`)
+	want(o.ask("PUT", path+"/variants", variant("a-4", strings.Repeat("x", 121), "1")), 400, `"field":"name_zh"`)
+	want(o.ask("PUT", "/api/sales/"+ids["bob"]+"/variants", variant("a-2", "x", "1")), 404, "not_found")
+	want(o.ask("POST", path+"/variants/remove", `{"sku":"a-3"}`), 200, `"price":350}]`)
+	want(o.ask("POST", path+"/variants/remove", `{"sku":"a-3"}`), 404, "not_found")
+	want(o.ask("PUT", path+"/product", `{"title_zh":"茶","title_en":"Tea","description_en":"Two\nlines","list_price":200}`), 200, `"sku":"a-2"`)
 	var b bytes.Buffer
 	if err := png.Encode(&b, image.NewRGBA(image.Rect(0, 0, 400, 200))); err != nil {
 		t.Fatal(err)

@@ -51,6 +51,8 @@ func needed() map[string]account.Role {
 		"PUT /api/sales/{sale}/product":                       account.Manage,
 		"POST /api/sales/{sale}/pictures":                     account.Manage,
 		"POST /api/sales/{sale}/pictures/{hash}/remove":       account.Manage,
+		"PUT /api/sales/{sale}/variants":                      account.Manage,
+		"POST /api/sales/{sale}/variants/remove":              account.Manage,
 		"GET /api/webhooks":                                   account.View,
 		"GET /api/webhooks/{endpoint}/events":                 account.View,
 		"GET /api/webhooks/{endpoint}/events/{event}":         account.View,

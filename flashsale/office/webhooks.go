@@ -104,8 +104,7 @@ func (o webhooks) endpoints(v *visit) {
 
 func (o webhooks) addEndpoint(v *visit) {
 	var url string
-	if f := wire.Decode(v.body, []wire.Member{{Name: "url", Text: &url}}); f != nil {
-		f.Refuse(v.w)
+	if !v.decode(wire.Member{Name: "url", Text: &url}) {
 		return
 	}
 	e, err := o.store.AddEndpoint(v.r.Context(), v.merchant, url, signing.New().Text(), o.c.Clock())
@@ -114,12 +113,7 @@ func (o webhooks) addEndpoint(v *visit) {
 
 func (o webhooks) rotateSecret(v *visit) {
 	keep := webhook.RotateFor.Milliseconds()
-	f := wire.Decode(v.body, []wire.Member{{Name: "keep_ms", Num: &keep}})
-	if most := (30 * 24 * time.Hour).Milliseconds(); f == nil && (keep < 0 || keep > most) {
-		f = &wire.RequestError{Field: "keep_ms", Detail: fmt.Sprintf("keep_ms: got %d, want 0 to %d", keep, most)}
-	}
-	if f != nil {
-		f.Refuse(v.w)
+	if !v.decode(wire.Member{Name: "keep_ms", Num: &keep, Max: (30 * 24 * time.Hour).Milliseconds()}) {
 		return
 	}
 	secret := signing.New().Text()
@@ -160,11 +154,10 @@ func (o webhooks) attempts(v *visit) {
 
 func (o webhooks) replaySince(v *visit) {
 	var text string
-	f := wire.Decode(v.body, []wire.Member{{Name: "since", Text: &text}})
-	var since time.Time
-	if f == nil {
-		since, f = instant("since", text)
+	if !v.decode(wire.Member{Name: "since", Text: &text}) {
+		return
 	}
+	since, f := instant("since", text)
 	if f != nil {
 		f.Refuse(v.w)
 		return

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/floodweir/weir/flashsale/sale"
 )
 
 // Both languages have the same texts, with the same values in them.
@@ -38,6 +40,15 @@ func TestTextsAreEqual(t *testing.T) {
 		}
 		if strings.TrimSpace(en) == "" || strings.TrimSpace(zh) == "" {
 			t.Errorf("%s is empty", key)
+		}
+	}
+}
+
+// Each reason of a FieldError has a text.
+func TestTextsOfFieldErrors(t *testing.T) {
+	for _, code := range sale.FieldCodes() {
+		if words("en")["fault."+string(code)] == "" {
+			t.Errorf("there is no text fault.%s", code)
 		}
 	}
 }

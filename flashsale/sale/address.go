@@ -32,23 +32,19 @@ func (a Address) trimmed() Address {
 // check adds a FieldError for every field that is not accepted.
 func (a Address) check(f *fieldErrors) {
 	isLetter := func(r rune) bool { return r < 'A' || r > 'Z' }
-	f.check(len(a.Country) == 2 && !strings.ContainsFunc(a.Country, isLetter), "country", quote(a.Country), "two capital letters of ISO 3166-1")
+	f.check(len(a.Country) == 2 && !strings.ContainsFunc(a.Country, isLetter), WrongForm, "country", quote(a.Country), "two capital letters of ISO 3166-1")
 	for _, l := range []struct {
 		field, text string
 		most        int
 		required    bool
 	}{{"city", a.City, 80, true}, {"street", a.Street, 120, true}, {"street2", a.Street2, 120, false}} {
-		switch {
-		case l.text != "":
-			want := textFault(l.text, l.most)
-			f.check(want == "", l.field, quote(l.text), want)
-		case l.required:
-			f.check(false, l.field, `""`, fmt.Sprintf("1 to %d characters", l.most))
+		if l.text != "" || l.required {
+			f.text(l.field, l.text, l.most)
 		}
 	}
 	isOther := func(r rune) bool { return !isWord(r) && r != ' ' }
 	f.check(len(a.Postal) <= 12 && !strings.ContainsFunc(a.Postal, isOther) && strings.TrimSpace(a.Postal) == a.Postal,
-		"postal", quote(a.Postal), "up to 12 letters a-z A-Z, digits, spaces and hyphens")
+		WrongForm, "postal", quote(a.Postal), "up to 12 letters a-z A-Z, digits, spaces and hyphens")
 }
 
 // CheckAddress returns an error with a FieldError for every field if an order of the sale cannot
@@ -57,7 +53,7 @@ func (d Draft) CheckAddress(a Address) error {
 	var f fieldErrors
 	switch none := a == (Address{}); {
 	case !none && (d.Address == "" || d.Address == NoAddress):
-		f.check(false, "country", quote(a.Country), "none: this sale asks for no address")
+		f.check(false, NotUsed, "country", quote(a.Country), "none: this sale asks for no address")
 	case !none || d.Address == AddressRequired:
 		a.check(&f)
 	}

@@ -25,12 +25,8 @@ func (c Contact) Trimmed() Contact {
 // address: see Address.
 func (c Contact) Validate() error {
 	var f fieldErrors
-	f.check(c.Name != "", "name", `""`, "1 to 60 characters")
-	if c.Name != "" {
-		want := textFault(c.Name, 60)
-		f.check(want == "", "name", quote(c.Name), want)
-	}
-	f.check(isPhone(c.Phone), "phone", quote(c.Phone), "5 to 20 digits, and spaces, + - ( ) between them: 40 characters at most")
+	f.text("name", c.Name, 60)
+	f.check(isPhone(c.Phone), WrongForm, "phone", quote(c.Phone), "5 to 20 digits, and spaces, + - ( ) between them: 40 characters at most")
 	if c.Address != (Address{}) {
 		c.Address.check(&f)
 	}

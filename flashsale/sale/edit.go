@@ -28,7 +28,7 @@ func (s *Sale) Terms() Terms { return Terms{s.Version, s.EndsAt, s.PerUser, s.Pa
 // Validate returns an error if t cannot be the terms of a sale.
 func (t Terms) Validate() error {
 	var f fieldErrors
-	f.check(t.Version >= 0, "version", fmt.Sprint(t.Version), "0 or more")
+	f.check(t.Version >= 0, WrongForm, "version", fmt.Sprint(t.Version), "0 or more")
 	f.time("ends_at", t.EndsAt)
 	between(&f, "per_user", t.PerUser, 1, 10)
 	between(&f, "pay_within", t.PayWithin, time.Second, 24*time.Hour)
@@ -45,6 +45,7 @@ func (t Terms) Validate() error {
 //   - PerUser, to a larger number: buyers may hold as many units as before.
 //   - PayWithin, for the reservations from then on.
 //   - Work, for the tickets from then on.
+//   - Campaign: the sale joins or leaves the page of a campaign.
 func (s *Sale) ValidateEdit(d Draft, now time.Time) error {
 	if err := d.Validate(); err != nil || s.State == Drafted {
 		return err
@@ -63,15 +64,15 @@ func (s *Sale) ValidateEdit(d Draft, now time.Time) error {
 			continue
 		}
 		switch v.field {
-		case "title", "pay_within", "work":
+		case "title", "pay_within", "work", "campaign":
 		case "ends_at":
-			f.check(d.EndsAt.Sub(now) >= MinNotice, v.field, v.text, "a time from "+timeText(now.Add(MinNotice))+" on")
+			f.check(d.EndsAt.Sub(now) >= MinNotice, TooEarly, v.field, v.text, "a time from "+timeText(now.Add(MinNotice))+" on")
 		case "per_user":
-			f.check(d.PerUser > s.PerUser, v.field, v.text, was+" to 10: buyers may hold so many units")
+			f.check(d.PerUser > s.PerUser, OnlyMore, v.field, v.text, was+" to 10: buyers may hold so many units")
 		case "stock":
-			f.check(false, v.field, v.text, was+": to add units, use the call for it")
+			f.check(false, IsFixed, v.field, v.text, was+": to add units, use the call for it")
 		default:
-			f.check(false, v.field, v.text, was+": it is fixed once buyers see the sale")
+			f.check(false, IsFixed, v.field, v.text, was+": it is fixed once buyers see the sale")
 		}
 	}
 	return f.err()

@@ -17,14 +17,17 @@ func TestEditSeesEveryField(t *testing.T) {
 	if err := s.ValidateEdit(before, now); err != nil || before.Changes(before) != "" {
 		t.Fatalf("the same draft: %v, %q", err, before.Changes(before))
 	}
-	may := map[string]bool{"Title": true, "EndsAt": true, "PerUser": true, "PayWithin": true, "Work": true}
+	may := map[string]bool{"Title": true, "EndsAt": true, "PerUser": true, "PayWithin": true, "Work": true, "Campaign": true}
 	for i := range reflect.TypeFor[sale.Draft]().NumField() {
 		name, d := reflect.TypeFor[sale.Draft]().Field(i).Name, before
 		switch v := reflect.ValueOf(&d).Elem().Field(i); x := v.Interface().(type) {
 		case string:
 			v.SetString(x + "X")
-			if name == "Currency" {
+			switch name {
+			case "Currency":
 				v.SetString("USD")
+			case "Campaign":
+				v.SetString("spring")
 			}
 		case time.Time:
 			v.Set(reflect.ValueOf(x.Add(time.Minute)))

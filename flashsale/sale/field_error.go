@@ -3,6 +3,7 @@ package sale
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // FieldError reports one field whose value is not accepted. It matches ErrInvalid.
@@ -10,6 +11,35 @@ type FieldError struct {
 	Field string // the field's name in JSON, without a unit such as _ms
 	Value string // the value, shortened and quoted where it is text
 	Want  string // the accepted values
+	Code  FieldCode
+
+	// Min and Max are the accepted numbers of OutOfRange, and the accepted lengths of WrongLength.
+	// Durations are in milliseconds.
+	Min, Max int64
+}
+
+// FieldCode is the reason of a FieldError. A page has a text for each, in its language.
+type FieldCode string
+
+// The reasons of a FieldError.
+const (
+	WrongForm   FieldCode = "form" // the zero FieldCode means the same
+	WrongLength FieldCode = "length"
+	OutOfRange  FieldCode = "range"
+	HiddenText  FieldCode = "text" // characters that cannot be seen or shown
+	NoTime      FieldCode = "time"
+	WrongOrder  FieldCode = "order" // ends_at is not after starts_at, or too late
+	IsFixed     FieldCode = "fixed" // it cannot change once buyers see the sale
+	TooEarly    FieldCode = "early" // ends_at, less than MinNotice ahead
+	OnlyMore    FieldCode = "more"  // it can be raised only
+	NotUsed     FieldCode = "unused"
+	IsTaken     FieldCode = "taken" // another merchant has it
+	WrongSecret FieldCode = "secret"
+)
+
+// FieldCodes returns all reasons of a FieldError.
+func FieldCodes() []FieldCode {
+	return []FieldCode{WrongForm, WrongLength, OutOfRange, HiddenText, NoTime, WrongOrder, IsFixed, TooEarly, OnlyMore, NotUsed, IsTaken, WrongSecret}
 }
 
 // Error returns the field, the value and the accepted values.
@@ -43,9 +73,20 @@ func FieldErrors(err error) []*FieldError {
 // fieldErrors is the error of Validate. errors.As finds its first FieldError.
 type fieldErrors []error
 
-func (f *fieldErrors) check(ok bool, field, value, want string) {
+func (f *fieldErrors) check(ok bool, code FieldCode, field, value, want string) {
 	if !ok {
-		*f = append(*f, &FieldError{field, value, want})
+		*f = append(*f, &FieldError{Field: field, Value: value, Want: want, Code: code})
+	}
+}
+
+// text checks a text of 1 to most characters.
+func (f *fieldErrors) text(field, s string, most int) {
+	switch n := utf8.RuneCountInString(s); {
+	case n < 1 || n > most:
+		*f = append(*f, &FieldError{field, quote(s), fmt.Sprintf("1 to %d characters, not %d", most, n), WrongLength, 1, int64(most)})
+	default:
+		want := textFault(s)
+		f.check(want == "", HiddenText, field, quote(s), want)
 	}
 }
 

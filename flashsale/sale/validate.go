@@ -42,38 +42,34 @@ func (d Draft) WithDefaults() Draft {
 // of the fields. It does not set defaults.
 func (d Draft) Validate() error {
 	var f fieldErrors
-	f.check(isSKU(d.SKU), "sku", quote(d.SKU), "1 to 64 letters a-z A-Z, digits, . _ -")
-	f.check(d.Title != "", "title", `""`, "1 to 120 characters")
-	if d.Title != "" {
-		want := textFault(d.Title, 120)
-		f.check(want == "", "title", quote(d.Title), want)
-	}
+	f.check(IsSKU(d.SKU), WrongForm, "sku", quote(d.SKU), SKUForm)
+	f.text("title", d.Title, 120)
 	between(&f, "price", d.Price, 0, MaxPrice)
-	f.check(isCurrency(d.Currency), "currency", quote(d.Currency), "three capital letters of ISO 4217")
+	f.check(isCurrency(d.Currency), WrongForm, "currency", quote(d.Currency), "three capital letters of ISO 4217")
 	between(&f, "stock", d.Stock, 1, MaxStock)
 	between(&f, "per_user", d.PerUser, 1, 10)
 	starts, ends := f.time("starts_at", d.StartsAt), f.time("ends_at", d.EndsAt)
 	if starts && ends {
 		f.check(d.EndsAt.After(d.StartsAt) && d.EndsAt.Sub(d.StartsAt) <= MaxLength,
-			"ends_at", d.EndsAt.Format(time.RFC3339Nano), "after starts_at by at most 30 days")
+			WrongOrder, "ends_at", d.EndsAt.Format(time.RFC3339Nano), "after starts_at by at most 30 days")
 	}
 	between(&f, "headroom", d.Headroom, 1, 10)
 	switch d.Queue {
 	case Shuffled:
 		between(&f, "lobby", d.Lobby, 0, time.Hour)
 	case Fifo, Direct:
-		f.check(d.Lobby == 0, "lobby", d.Lobby.String(), "0: only the queue shuffled has a lobby")
+		f.check(d.Lobby == 0, NotUsed, "lobby", d.Lobby.String(), "0: only the queue shuffled has a lobby")
 	default:
-		f.check(false, "queue", quote(string(d.Queue)), "fifo, shuffled or direct")
+		f.check(false, WrongForm, "queue", quote(string(d.Queue)), "fifo, shuffled or direct")
 	}
 	between(&f, "pay_within", d.PayWithin, time.Second, 24*time.Hour)
 	between(&f, "token_for", d.TokenFor, time.Second, 10*time.Minute)
 	between(&f, "work", d.Work, 0, MaxWork)
-	f.check(d.Campaign == "" || IsCampaign(d.Campaign), "campaign", quote(d.Campaign), "1 to 40 lower-case letters, digits and hyphens between them")
+	f.check(d.Campaign == "" || IsCampaign(d.Campaign), WrongForm, "campaign", quote(d.Campaign), "1 to 40 lower-case letters, digits and hyphens between them")
 	switch d.Address {
 	case NoAddress, AddressOptional, AddressRequired:
 	default:
-		f.check(false, "address", quote(string(d.Address)), "none, optional or required")
+		f.check(false, WrongForm, "address", quote(string(d.Address)), "none, optional or required")
 	}
 	f.millis("lobby", d.Lobby)
 	f.millis("pay_within", d.PayWithin)
@@ -85,21 +81,28 @@ func (f *fieldErrors) time(field string, t time.Time) bool {
 	n := len(*f)
 	switch {
 	case t.IsZero():
-		f.check(false, field, "none", "a time")
+		f.check(false, NoTime, field, "none", "a time")
 	default:
 		// RFC 3339 can format these years in any time zone.
-		f.check(t.Year() >= 1971 && t.Year() <= 9998, field, t.Format(time.RFC3339Nano), "a time in the years 1971 to 9998")
-		f.check(t.Nanosecond()%int(time.Millisecond) == 0, field, t.Format(time.RFC3339Nano), "whole milliseconds")
+		f.check(t.Year() >= 1971 && t.Year() <= 9998, NoTime, field, t.Format(time.RFC3339Nano), "a time in the years 1971 to 9998")
+		f.check(t.Nanosecond()%int(time.Millisecond) == 0, NoTime, field, t.Format(time.RFC3339Nano), "whole milliseconds")
 	}
 	return len(*f) == n
 }
 
 func (f *fieldErrors) millis(field string, v time.Duration) {
-	f.check(v%time.Millisecond == 0, field, v.String(), "whole milliseconds")
+	f.check(v%time.Millisecond == 0, WrongForm, field, v.String(), "whole milliseconds")
 }
 
 func between[T int | int64 | time.Duration](f *fieldErrors, field string, v, low, high T) {
-	f.check(v >= low && v <= high, field, fmt.Sprint(v), fmt.Sprintf("%v to %v", low, high))
+	if v >= low && v <= high {
+		return
+	}
+	unit := T(1)
+	if _, is := any(v).(time.Duration); is {
+		unit = T(time.Millisecond)
+	}
+	*f = append(*f, &FieldError{field, fmt.Sprint(v), fmt.Sprintf("%v to %v", low, high), OutOfRange, int64(low / unit), int64(high / unit)})
 }
 
 // quote returns the beginning of untrusted text, with control characters escaped.
@@ -111,7 +114,11 @@ func quote(s string) string {
 	return fmt.Sprintf("%+q", s)
 }
 
-func isSKU(s string) bool {
+// SKUForm is what IsSKU accepts.
+const SKUForm = "1 to 64 letters a-z A-Z, digits, . _ -"
+
+// IsSKU reports whether s can be the SKU of a sale.
+func IsSKU(s string) bool {
 	return len(s) >= 1 && len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool {
 		return !isWord(r) && r != '.' && r != '_'
 	})
@@ -134,15 +141,11 @@ func isCurrency(s string) bool {
 	return len(s) == 3 && !strings.ContainsFunc(s, func(r rune) bool { return r < 'A' || r > 'Z' })
 }
 
-// textFault returns what a text of 1 to most characters must be, or an empty string if it is
-// accepted. Other users see the text, so it must not contain hidden characters, change the
+// textFault returns what a text must be, or an empty string if it is accepted. Other users see the text, so it must not contain hidden characters, change the
 // direction of the text around it, or cover other lines.
-func textFault(s string, most int) string {
+func textFault(s string) string {
 	if !utf8.ValidString(s) {
 		return "valid UTF-8"
-	}
-	if n := utf8.RuneCountInString(s); n > most {
-		return fmt.Sprintf("1 to %d characters, not %d", most, n)
 	}
 	if strings.TrimSpace(s) != s {
 		return "no space at its ends"

@@ -33,7 +33,9 @@ func TestEditWhileItRuns(t *testing.T) {
 				})
 			}
 		}
-		edit(func(d *sale.Draft) { d.Title, d.PerUser, d.PayWithin, d.Work = "Another thing", 2, time.Minute, 0 })
+		edit(func(d *sale.Draft) {
+			d.Title, d.PerUser, d.PayWithin, d.Work, d.Campaign = "Another thing", 2, time.Minute, 0, "spring"
+		})
 		if c, err := w.engine.Counts(w.ctx, s.ID, 1); err != nil || c.Reserved != 1 {
 			t.Errorf("inventory has %+v, %v, want the same state", c, err)
 		}

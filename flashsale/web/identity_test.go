@@ -215,13 +215,13 @@ func TestSessionsOfBuyers(t *testing.T) {
 	}
 	fails = identity.ErrNone
 	w, guest := session("")
-	if w.Code != 201 || len(guest.User) != 32 || guest.Proof != "" || !strings.Contains(w.Body.String(), `"sign_in":"https://shop.example/login"`) {
+	if w.Code != 201 || len(guest.User) != 32 || guest.Proof != "" || !strings.Contains(w.Body.String(), `"sign_in":"https://shop.example/login","max_units":1}`) {
 		t.Fatalf("without credentials: %d %s %+v, want a guest", w.Code, w.Body, guest)
 	}
 	cookie := "fs_session=" + s.keys.Session(guest)
 	fails, who = nil, identity.Buyer{ID: "ann", Proof: identity.ByMyShop}
 	w, ann := session(cookie)
-	if w.Code != 201 || ann.User != "ann" || ann.Proof != "shop" || ann.Expires.Sub(s.now) != 12*time.Hour {
+	if w.Code != 201 || strings.Contains(w.Body.String(), "max_units") || ann.User != "ann" || ann.Proof != "shop" || ann.Expires.Sub(s.now) != 12*time.Hour {
 		t.Errorf("with an identity: %d %+v, want ann instead of the guest", w.Code, ann)
 	}
 	cookie = "fs_session=" + s.keys.Session(ann)

@@ -72,7 +72,11 @@ func (c visitor) openSession(w http.ResponseWriter) {
 	c.write(w, status, func(b []byte) []byte {
 		b = wire.AppendString(append(b, '{'), "user", c.user)
 		b = wire.AppendString(b, "proof", string(c.proof))
-		return append(wire.AppendString(b, "sign_in", c.config.SignIn), '}')
+		b = wire.AppendString(b, "sign_in", c.config.SignIn)
+		if c.proof == identity.None && c.shop.guests != nil {
+			b = append(b, `,"max_units":1`...)
+		}
+		return append(b, '}')
 	})
 }
 

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/sale"
@@ -33,7 +34,12 @@ func WriteJSON(w http.ResponseWriter, status int, body []byte) {
 
 // Refuse writes f as a problem response.
 func (f *RequestError) Refuse(w http.ResponseWriter) {
-	layers.Refusal{Reason: layers.Invalid, Status: f.Status, Detail: f.Detail, Field: f.Field}.Write(w)
+	r := layers.Refusal{Reason: layers.Invalid, Status: f.Status, Detail: f.Detail, Field: f.Field}
+	if f.Field != "" {
+		_, detail, _ := strings.Cut(f.Detail, ": ")
+		r.Errors = []layers.FieldError{{Field: f.Field, Detail: detail, Code: f.Code, Min: f.Min, Max: f.Max}}
+	}
+	r.Write(w)
 }
 
 // RefuseReason writes a problem response with a reason and its default text.

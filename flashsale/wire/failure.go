@@ -46,7 +46,7 @@ func invalid(err error) layers.Refusal {
 		if name == "lobby" || name == "pay_within" || name == "token_for" {
 			name += "_ms"
 		}
-		f.Errors = append(f.Errors, layers.FieldError{Field: name, Detail: "got " + e.Value + ", want " + e.Want})
+		f.Errors = append(f.Errors, layers.FieldError{Field: name, Detail: "got " + e.Value + ", want " + e.Want, Code: e.Code, Min: e.Min, Max: e.Max})
 	}
 	if len(f.Errors) > 0 {
 		f.Field = f.Errors[0].Field

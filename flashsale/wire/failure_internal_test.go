@@ -33,7 +33,7 @@ func TestFailure(t *testing.T) {
 		}
 	}
 	f, _ := Failure(fmt.Errorf("shop: draft: %w", sale.Draft{SKU: "a", Title: "A", Stock: 1}.WithDefaults().Validate()))
-	want := []layers.FieldError{{Field: "starts_at", Detail: "got none, want a time"}, {Field: "ends_at", Detail: "got none, want a time"}}
+	want := []layers.FieldError{{Field: "starts_at", Detail: "got none, want a time", Code: sale.NoTime}, {Field: "ends_at", Detail: "got none, want a time", Code: sale.NoTime}}
 	if !slices.Equal(f.Errors, want) {
 		t.Errorf("Errors = %v, want %v", f.Errors, want)
 	}

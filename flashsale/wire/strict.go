@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/floodweir/weir/flashsale/sale"
 )
 
 // RequestError describes the part of a request that is not accepted.
@@ -13,6 +15,10 @@ type RequestError struct {
 	Status int    // 400 if zero
 	Field  string // the JSON name; empty if the error is not about one field
 	Detail string
+
+	// The reason of an error about one field, as in a sale.FieldError.
+	Code     sale.FieldCode
+	Min, Max int64
 }
 
 // Error returns the detail.
@@ -24,6 +30,9 @@ type Member struct {
 	Text *string // set for a string
 	Bool *bool   // set for true or false
 	Num  *int64  // set for a whole number
+
+	// Min and Max bound a number, or the bytes of a text. Without a Max there is no bound.
+	Min, Max int64
 
 	Present bool // set by Decode
 }
@@ -56,7 +65,33 @@ func Decode(data []byte, members []Member) *RequestError {
 	if s.at < len(s.data) {
 		return s.fault("want nothing after the object")
 	}
+	for i := range members {
+		if f := members[i].bounded(); f != nil {
+			return f
+		}
+	}
 	return nil
+}
+
+// bounded returns an error if the value of a member, or what it has without one, is out of its
+// bounds.
+func (m *Member) bounded() *RequestError {
+	f := RequestError{Field: m.Name, Code: sale.OutOfRange, Min: m.Min, Max: m.Max}
+	var n int64
+	unit := ""
+	switch {
+	case m.Max == 0:
+		return nil
+	case m.Num != nil:
+		n = *m.Num
+	default:
+		n, unit, f.Code = int64(len(*m.Text)), " bytes", sale.WrongLength
+	}
+	if n >= m.Min && n <= m.Max {
+		return nil
+	}
+	f.Detail = fmt.Sprintf("%s: got %d%s, want %d to %d", m.Name, n, unit, m.Min, m.Max)
+	return &f
 }
 
 // scanner reads JSON.

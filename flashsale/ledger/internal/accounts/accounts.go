@@ -37,7 +37,7 @@ func validate(a *account.Account) error {
 	case a.Name == "" || len(a.Name) > 128 || database.Storable(a.Name) == "" || strings.ContainsFunc(a.Name, func(r rune) bool { return !unicode.IsGraphic(r) }) || strings.TrimSpace(a.Name) != a.Name:
 		return &sale.FieldError{Field: "name", Value: fmt.Sprintf("%.80q", a.Name), Want: "1 to 128 bytes of text without control characters and outer spaces"}
 	case slices.Contains(reserved(), a.Name):
-		return &sale.FieldError{Field: "name", Value: a.Name, Want: "a name that no part of the system has"}
+		return &sale.FieldError{Field: "name", Value: a.Name, Want: "a name that no part of the system has", Code: sale.IsTaken}
 	}
 	return errors.Join(validateRole(a.Role), validateHash(a.Hash))
 }

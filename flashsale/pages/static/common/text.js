@@ -14,6 +14,9 @@ export function t(key, values = {}) {
   return text.replace(/\{(\w+)\}/g, (all, name) => (name in values ? String(values[name]) : all));
 }
 
+// one returns a text of a product in the language of the page, or in the other one.
+export const one = (text) => text?.[lang] || text?.zh || text?.en || "";
+
 // has reports whether a text exists.
 export const has = (key) => key in words;
 

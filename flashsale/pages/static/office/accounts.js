@@ -1,6 +1,7 @@
 import { call } from "./api.js";
 import { ROLES, change, enter, may, table } from "./desk.js";
 import { field, h, main, put } from "./dom.js";
+import { refused } from "./fault.js";
 import { persist, sure, why } from "./persist.js";
 import { moment, t } from "./text.js";
 
@@ -13,7 +14,7 @@ const log = h("div", { id: "log" });
 // ask sends a change, and returns the response or null.
 async function ask(path, body, done = "") {
   const answer = await change("POST", path, body, (text) => put(note, text));
-  put(note, answer.ok ? done : answer.detail || why(answer));
+  put(note, answer.ok ? done : refused(answer, (name) => t(name === "role" ? "accounts.role" : name === "name" ? "office.name" : name === "current" ? "accounts.current" : "accounts.next")));
   return answer.ok ? answer.body : null;
 }
 

@@ -3,6 +3,7 @@ import { call, random } from "./api.js";
 import { Curves } from "./curves.js";
 import { change, enter, may, only, table } from "./desk.js";
 import { Slot, blame, field, h, main, put, say } from "./dom.js";
+import { refused } from "./fault.js";
 import { EDITABLE, form } from "./form.js";
 import { logged, problem } from "./log.js";
 import { persist, sure, why } from "./persist.js";
@@ -47,7 +48,7 @@ async function copy() {
   const answer = await change("POST", `${path}/copy`, {}, (text) => put(note, text), { "Idempotency-Key": copyKey });
   if (answer.ok) return location.assign(`/sales/${answer.body.id}`);
   doing = "";
-  put(note, `${t("do.copy")}: ${answer.detail || why(answer)}`);
+  put(note, `${t("do.copy")}: ${refused(answer)}`);
   draw();
 }
 
@@ -59,8 +60,13 @@ async function act(name) {
   draw();
   const answer = await change("POST", `${path}/${name}`, {}, (text) => put(note, text));
   doing = "";
-  if (!answer.ok) put(note, `${t(`do.${name}`)}: ${answer.detail && answer.reason !== "unavailable" ? answer.detail : why(answer)}`);
-  else if (name === "check") showFaults(answer.body.faults ?? []);
+  if (!answer.ok) put(note, `${t(`do.${name}`)}: ${refused(answer)}`);
+  if (answer.reason === "conflict" && ["expose", "warm"].includes(name)) {
+    const checked = await change("POST", `${path}/check`); // which says why in the language of the page
+    if (checked.ok) showFaults(checked.body.faults ?? []);
+  } else if (!answer.ok) {
+    checks.replaceChildren();
+  } else if (name === "check") showFaults(answer.body.faults ?? []);
   else if (name === "reconcile") put(note, t("reconciled", { free: number(answer.body.free), before: number(answer.body.free_before), returned: number(answer.body.returned), dropped: number(answer.body.dropped), changed: number(answer.body.changed) }));
   else {
     if (answer.body.id) sale = answer.body;
@@ -154,7 +160,7 @@ function stock() {
         sale = answer.body;
         key = random();
       }
-      put(note, answer.ok ? t("stock.done", { n: number(sale.stock) }) : answer.detail || why(answer));
+      put(note, answer.ok ? t("stock.done", { n: number(sale.stock) }) : refused(answer, () => t("stock.units")));
       draw();
       await Promise.all([poll.now(), showLog()]);
     },
@@ -200,7 +206,7 @@ async function endOrder(reservation, action) {
     return reason.focus();
   }
   const answer = await change("POST", `${path}/orders/${reservation}/${action}`, { reason: text }, (said) => put(note, said));
-  put(note, answer.ok ? t(`orders.${action}.done`) : answer.detail || why(answer));
+  put(note, answer.ok ? t(`orders.${action}.done`) : refused(answer, () => t("orders.reason")));
   await Promise.all([showOrders(""), poll.now(), showLog()]);
 }
 

@@ -1,14 +1,15 @@
 import { random } from "./api.js";
 import { blame, field, h, put } from "./dom.js";
 import { change, localTime, utc } from "./desk.js";
-import { why } from "./persist.js";
-import { digits, locale, t } from "./text.js";
+import { faultOf, faultsOf, refused } from "./fault.js";
+import { digits, number, t } from "./text.js";
 
 const MINUTE = 60_000;
 
 // The fields of a draft in order: how each is shown and parsed.
 const text = (props) => ({ make: (name) => h("input", { name, ...props }), show: String, read: (v) => v.trim() });
 const whole = (props, unit = 1) => ({
+  unit,
   make: (name) => h("input", { name, type: "number", inputmode: "decimal", step: "any", ...props }),
   show: (v) => String(v / unit),
   read: (v) => (v.trim() === "" ? NaN : Math.round(Number(v) * unit)),
@@ -69,14 +70,12 @@ export function fresh(now) {
 }
 
 // faults returns [field, text] for every field of the form that the server did not accept. The
-// server's text is in English.
-export function faults(answer) {
-  const errors = answer.body.errors ?? (answer.body.field ? [{ field: answer.body.field, detail: answer.detail }] : []);
-  return errors.filter((e) => e.field in FIELDS).map((e) => [e.field, locale === "en" ? e.detail : t("draft.unread")]);
-}
+// bounds have the unit of the form.
+const faults = (answer, currency) => faultsOf(answer).filter((e) => e.field in FIELDS)
+  .map((e) => [e.field, faultOf(e, e.field === "price" ? (v) => decimal(v, currency) : (v) => number(v / (FIELDS[e.field].unit ?? 1)))]);
 
 // EDITABLE are the fields that can change while buyers see a sale.
-export const EDITABLE = ["title", "per_user", "ends_at", "pay_within_ms", "work"];
+export const EDITABLE = ["title", "per_user", "ends_at", "pay_within_ms", "work", "campaign"];
 
 // form returns the form of a draft. send is [method, path, other fields of the body]. done is
 // called with the sale that the server returns. It shows the fields of only, and sends the
@@ -122,9 +121,9 @@ export function form(draft, send, label, done, only = null) {
       const answer = await change(send[0], send[1], body, (said) => put(note, said), { "Idempotency-Key": key });
       button.removeAttribute("aria-disabled");
       if (answer.ok) return done(answer.body);
-      const parts = answer.status === 400 ? faults(answer) : [];
+      const parts = faults(answer, body.currency);
       if (parts.length > 0) for (const [field, text] of parts.reverse()) fault(field, text); // the first field is last and gets the focus
-      else put(note, answer.status === 409 ? t("draft.conflict", { why: answer.detail }) : answer.status === 400 ? answer.detail : why(answer));
+      else put(note, answer.status === 409 ? t("draft.conflict") : refused(answer));
     },
   }, h("div", { class: "fields" }, parts), h("div", { class: "row" }, button), note);
 }

@@ -1,9 +1,13 @@
 import { call } from "./api.js";
-import { change, only, upload } from "./desk.js";
-import { field, h, put } from "./dom.js";
+import { change, may, only, table, upload } from "./desk.js";
+import { blame, field, h, put } from "./dom.js";
 import { cents, decimal } from "./form.js";
-import { why } from "./persist.js";
-import { t } from "./text.js";
+import { faultOf, faultsOf, refused } from "./fault.js";
+import { sure } from "./persist.js";
+import { has, money, one, t } from "./text.js";
+
+// label returns the name of a field of the card.
+const label = (name) => ["product", "variant"].map((form) => `${form}.${name}`).filter(has).map((key) => t(key))[0] ?? name;
 
 const TEXTS = ["title_zh", "title_en", "description_zh", "description_en"];
 
@@ -30,12 +34,49 @@ export async function productCard(sale) {
       h("button", { type: "button", class: "plain", onclick: async () => take(await change("POST", `${path}/pictures/${p.hash}/remove`)) }, t("product.remove")))));
   }
   function take(done) {
-    put(note, done.ok ? t("product.saved") : done.detail || why(done));
+    put(note, done.ok ? t("product.saved") : refused(done, label));
     if (done.ok) product = done.body;
     showPictures();
+    showVariants();
     return done.ok;
   }
+
+  // The form adds a variant, or replaces the one with its SKU.
+  const variants = h("div", { id: "variants" });
+  const name = Object.fromEntries(["sku", "name_zh", "name_en", "price"].map((n) => [n, h("input", { name: n, id: `variant-${n}`, maxlength: n === "sku" ? "64" : "120", autocomplete: "off", ...(n === "price" ? { inputmode: "decimal" } : {}) })]));
+  function fill(v) {
+    name.sku.value = v?.sku ?? "";
+    name.name_zh.value = v?.name?.zh ?? "";
+    name.name_en.value = v?.name?.en ?? "";
+    name.price.value = v ? decimal(v.price, sale.currency) : "";
+  }
+  function showVariants() {
+    const act = (action, v, onclick) => h("button", { type: "button", class: "plain", [`data-variant-${action}`]: v.sku, onclick }, t(`variant.${action}`));
+    const rows = (product.variants ?? []).map((v) => [v.sku, v.name?.zh ?? "", v.name?.en ?? "", money(v.price, sale.currency), may("manage") ? h("span", { class: "row" },
+      act("edit", v, () => { fill(v); name.name_zh.focus(); }),
+      act("remove", v, async () => {
+        if (await sure(t("variant.remove.sure", { name: one(v.name) || v.sku }), t("variant.remove"))) take(await change("POST", `${path}/variants/remove`, { sku: v.sku }));
+      })) : ""]);
+    variants.replaceChildren(rows.length > 0 ? table(t("variant.title"), [t("variant.sku"), t("variant.name_zh"), t("variant.name_en"), t("variant.price"), ""], rows) : h("h3", {}, t("variant.title")));
+  }
+  const writes = h("form", {
+    class: "stack", onsubmit: async (e) => {
+      e.preventDefault();
+      const amount = cents(name.price.value, sale.currency);
+      for (const input of Object.values(name)) blame(input, "");
+      if (Number.isNaN(amount)) {
+        blame(name.price, t("draft.unread"));
+        return name.price.focus();
+      }
+      const answer = await change("PUT", `${path}/variants`, { sku: name.sku.value.trim(), name_zh: name.name_zh.value.trim(), name_en: name.name_en.value.trim(), price: amount });
+      for (const f of faultsOf(answer)) if (name[f.field]) blame(name[f.field], faultOf(f, f.field === "price" ? (v) => decimal(v, sale.currency) : undefined));
+      if (take(answer)) fill(null);
+    },
+  }, h("p", { class: "hint" }, t("variant.hint")),
+  h("div", { class: "fields" }, Object.entries(name).map(([n, input]) => field(t(`variant.${n}`), input))),
+  h("div", { class: "row" }, h("button", { class: "quiet", id: "variant-save" }, t("variant.save"))));
   showPictures();
+  showVariants();
   return only("manage", h("section", { class: "card", id: "product" }, h("h2", {}, t("product.title")), note,
     h("form", {
       class: "stack", onsubmit: async (e) => {
@@ -55,5 +96,6 @@ export async function productCard(sale) {
         if (take(await upload(`${path}/pictures?${query}`, file.files[0]))) file.value = "";
       },
     }, h("div", { class: "fields pairs" }, field(t("product.picture"), file), field(t("product.alt"), alt)),
-    h("div", { class: "row" }, h("button", { class: "quiet", id: "product-upload" }, t("product.upload"))))));
+    h("div", { class: "row" }, h("button", { class: "quiet", id: "product-upload" }, t("product.upload")))),
+    variants, may("manage") && writes));
 }

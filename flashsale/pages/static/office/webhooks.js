@@ -1,6 +1,7 @@
 import { call } from "./api.js";
 import { change, enter, may, localTime, table, utc } from "./desk.js";
 import { field, h, main, put } from "./dom.js";
+import { refused } from "./fault.js";
 import { persist, sure, why } from "./persist.js";
 import { moment, number, t } from "./text.js";
 
@@ -22,7 +23,7 @@ main.replaceChildren(
 // ask sends a change, and returns the response or null.
 async function ask(path, body) {
   const answer = await change("POST", path, body, (text) => put(note, text));
-  put(note, answer.ok ? "" : answer.detail || why(answer));
+  put(note, answer.ok ? "" : refused(answer, (name) => t(name === "since" ? "webhooks.since" : "webhooks.url")));
   return answer.ok ? answer.body : null;
 }
 
@@ -85,7 +86,7 @@ async function browse(path) {
     const query = new URLSearchParams({ state: state.value, type: type.value, subject: subject.value.trim(), after });
     const answer = await persist(() => call("GET", `${path}/events?${query}`), (text) => put(note, text));
     if (shown !== path) return;
-    if (!answer.ok) return put(note, answer.detail || why(answer));
+    if (!answer.ok) return put(note, refused(answer));
     const all = answer.body.events;
     const made = table(t("webhooks.events"), [t("webhooks.type"), t("webhooks.subject"), t("webhooks.state"), t("webhooks.attempts"), t("webhooks.time"), ""],
       all.map((e) => [e.type, h("code", {}, e.subject), h("span", { class: "pill" }, t(`webhooks.state.${e.state}`)), number(e.attempts), moment(e.at),
@@ -99,7 +100,7 @@ async function browse(path) {
   async function show(id) {
     const one = `${path}/events/${encodeURIComponent(id)}`;
     const answer = await persist(() => call("GET", one), (text) => put(note, text));
-    if (!answer.ok) return put(note, answer.detail || why(answer));
+    if (!answer.ok) return put(note, refused(answer));
     const { event, attempts } = answer.body;
     const again = async () => { await Promise.all([page(""), show(id)]); };
     detail.replaceChildren(h("section", { class: "card" },

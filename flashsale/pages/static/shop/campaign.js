@@ -2,8 +2,8 @@ import { call } from "./api.js";
 import { cover, phaseAt } from "./card.js";
 import { h, main, put } from "./dom.js";
 import { why } from "./persist.js";
-import { listPrice, one } from "./product.js";
-import { about, clockwise, money, number, t } from "./text.js";
+import { listPrice } from "./product.js";
+import { about, clockwise, money, number, one, t } from "./text.js";
 import { Poll, keep, now } from "./time.js";
 
 const name = location.pathname.split("/").at(-1);

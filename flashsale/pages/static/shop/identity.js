@@ -8,10 +8,17 @@ let to = "";
 // signIn returns where a guest signs in; empty for a member, or if there is no sign-in.
 export const signIn = () => to;
 
+let units = 0;
+
+// limited returns a view with the units that this buyer may hold, as a guest perhaps fewer than
+// members, whose number it keeps.
+export const limited = (view) => ({ ...view, per_user: units > 0 ? Math.min(units, view.per_user) : view.per_user, per_member: view.per_user });
+
 // openSession gets a session, as a guest if the buyer has no identity. A guest gets a link to the
 // sign-in, if there is one.
 export async function openSession(report) {
   const answer = await persist(() => call("POST", "/api/session"), report);
+  if (answer.ok) units = answer.body.max_units ?? 0;
   if (!answer.ok || document.getElementById("sign-in")) return answer;
   const { proof, sign_in: page } = answer.body;
   if (proof) {

@@ -1,6 +1,6 @@
 import { h, put } from "./dom.js";
-import { listPrice, one, picture } from "./product.js";
-import { money, moment, number, percent, t } from "./text.js";
+import { listPrice, picture } from "./product.js";
+import { moment, money, number, one, percent, t } from "./text.js";
 
 // An Offer shows the product, the price and the times.
 export class Offer {
@@ -55,7 +55,7 @@ export class Offer {
     this.#sold.hidden = ["upcoming", "lobby"].includes(phaseOf(view, stage));
     this.#bar.value = taken;
     put(this.#share, t("offer.taken", { share: percent(Math.floor(100 * taken) / 100) }));
-    const version = [view.starts_at, view.ends_at, view.per_user, view.queue].join();
+    const version = [view.starts_at, view.ends_at, view.per_user, view.per_member, view.queue].join();
     if (version === this.#version) return;
     this.#version = version;
     const fact = (name, value) => h("div", {}, h("dt", {}, t(name)), value instanceof Node ? value : h("dd", {}, value));
@@ -63,7 +63,7 @@ export class Offer {
       fact("offer.starts", h("dd", {}, h("time", { datetime: view.starts_at }, moment(view.starts_at)))),
       fact("offer.ends", h("dd", {}, h("time", { datetime: view.ends_at }, moment(view.ends_at)))),
       fact("offer.free", this.#free),
-      fact("offer.per_user", number(view.per_user)),
+      fact("offer.per_user", view.per_member > view.per_user ? t("offer.per_user.guest", { n: number(view.per_user), members: number(view.per_member) }) : number(view.per_user)),
       fact("offer.queue", t(`queue.${view.queue}`)));
   }
 }

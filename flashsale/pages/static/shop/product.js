@@ -1,11 +1,6 @@
 import { call } from "./api.js";
 import { h } from "./dom.js";
-import { locale, money, t } from "./text.js";
-
-const lang = locale === "zh-CN" ? "zh" : "en";
-
-// one returns a text in the language of the page, or in the other one.
-export const one = (text) => text?.[lang] || text?.zh || text?.en || "";
+import { money, one, t } from "./text.js";
 
 // loadProduct returns what a sale shows of its product, or null.
 export async function loadProduct(sale) {

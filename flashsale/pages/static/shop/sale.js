@@ -1,6 +1,6 @@
 import { alertBuyer, alerts, calendarLink, switchAlerts } from "./alert.js";
 import { call, local, random, session } from "./api.js";
-import { openSession, signIn } from "./identity.js";
+import { limited, openSession, signIn } from "./identity.js";
 import { Slot, h, main, put, say } from "./dom.js";
 import { Offer } from "./offer.js";
 import { loadProduct } from "./product.js";
@@ -43,7 +43,7 @@ const signedIn = () => openSession((text) => { trouble = text; draw(); });
 function take(body) {
   if (body.view) {
     turn = body;
-    view = body.view;
+    view = limited(body.view);
     if (body.place) local.set(placeKey, body.place);
     if (body.state === "spent" || body.state === "passed") session.set(buyKey, null);
     if (body.state !== "waiting" && body.state !== "admitted") local.set(wantKey, null);
@@ -54,7 +54,7 @@ function take(body) {
       if (held(r) && !(body.held ?? []).some((other) => other.receipt === name)) look(name);
     }
   } else {
-    view = body;
+    view = limited(body);
   }
   return (body.poll_after_ms ?? view.poll_after_ms) || 1000;
 }
