@@ -298,6 +298,66 @@ func TestBrowserStory(t *testing.T) {
 	s.checkPictures()
 }
 
+// refunds refunds an order that a buyer has paid, with a reason.
+func (s *story) refunds(buyer *browsertest.Page) {
+	p := s.office
+	buyer.Click("#join")
+	buyer.Fill(`[name="name"]`, "Erin")
+	buyer.Fill(`[name="phone"]`, "12345")
+	buyer.Click(`[data-do="pay"]`)
+	buyer.WaitText(".receipt h2", "Paid. It is yours")
+	p.Click("#orders summary")
+	p.Click("#orders summary") // loads the orders again
+	p.Fill("#f-reason", "arrived broken")
+	p.Click("[data-refund]")
+	p.Click("#sure-yes")
+	p.WaitText("#log", ": arrived broken")
+	p.WaitText("#orders tbody", "refund")
+	buyer.WaitText(".receipt h2", "Cancelled")
+}
+
+// settings changes a running sale, after a mistake: more units for each buyer, and a campaign.
+func (s *story) settings(buyer *browsertest.Page) {
+	p := s.office
+	p.Click("#settings summary")
+	p.Fill("#settings #f-per_user", "11")
+	p.Fill("#settings #f-campaign", "autumn-lamps")
+	p.Click("#settings #save")
+	p.WaitText("#f-per_user-fault", "Must be 1 to 10.")
+	p.Fill("#settings #f-per_user", "2")
+	s.picture(p, "29-office-settings")
+	p.Click("#settings #save")
+	p.WaitText("#note", "Saved.")
+	p.WaitText("#log", "campaign")
+	buyer.Await(`document.querySelector("#campaign")?.getAttribute("href") === "/c/autumn-lamps"`)
+}
+
+// variants writes two variants of the product, edits one and removes the other.
+func (s *story) variants() {
+	p := s.office
+	write := func(sku, zh, en, price string) {
+		for name, text := range map[string]string{"sku": sku, "name_zh": zh, "name_en": en, "price": price} {
+			p.Fill("#variant-"+name, text)
+		}
+		p.Click("#variant-save")
+	}
+	write("LAMP 2", "黑色", "Black", "249.00")
+	p.WaitText("#variant-sku-fault", "This form is not accepted.")
+	p.Fill("#variant-sku", "LAMP-2")
+	p.Click("#variant-save")
+	p.WaitText("#variants td", "LAMP-2")
+	write("LAMP-3", "白色", "White", "259.00")
+	p.WaitText("#variants td", "LAMP-3")
+	p.Click(`[data-variant-edit="LAMP-2"]`)
+	p.Fill("#variant-name_en", "Matt black")
+	p.Click("#variant-save")
+	p.WaitText("#variants td", "Matt black")
+	p.Click(`[data-variant-remove="LAMP-3"]`)
+	p.Click("#sure-yes")
+	p.Await(`document.querySelectorAll("#variants tbody tr").length === 1`)
+	s.picture(p, "30-office-variants")
+}
+
 // accounts adds an account that may only read, logs it in, and disables it.
 func (s *story) accounts(id string) {
 	p := s.office
@@ -415,6 +475,9 @@ func TestBrowserStops(t *testing.T) {
 	s.office.Click("#sure-yes")
 	s.office.WaitText("#log", ": typed twice")
 	erin.WaitText(".receipt h2", "Cancelled")
+	s.refunds(erin)
+	s.settings(frank)
+	s.variants()
 
 	s.press("kill", true)
 	s.office.WaitText("#state", "Ended")
@@ -424,9 +487,10 @@ func TestBrowserStops(t *testing.T) {
 	}
 	s.wantSame(frank, "#action h2", "活动已结束")
 	s.picture(frank, "24-killed-zh")
-	csv := s.office.Text(`fetch(document.querySelector("#csv").href).then((r) => r.text())`)
-	if !strings.Contains(csv, "cancelled") || !strings.Contains(csv, "expired") {
-		t.Errorf("the report: %q", csv)
+	for link, name := range map[string]string{"#csv": made.ID + ".csv", "#jsonl": made.ID + ".jsonl"} {
+		if text := s.office.Download(link, name); !strings.Contains(text, "cancelled") || !strings.Contains(text, "expired") {
+			t.Errorf("%s: %q", name, text)
+		}
 	}
 	s.office.Click("#do-copy")
 	s.office.WaitText("#state", "Draft")

@@ -29,8 +29,8 @@ import (
 //     clock. The clock never goes back in one process and has milliseconds; finer parts of
 //     times are cut off.
 //  9. What a user can make it store is bounded: the last ticket, the units that the user holds,
-//     and up to PerUser + MaxUnpaid reservations of an epoch, besides those that were returned
-//     without unpaid.
+//     and up to PerUser + MaxUnpaid reservations of an epoch. Those that were returned without
+//     unpaid are not counted: a merchant returns them.
 //  10. Join and Poll make a ticket present until its deadline: the time of the call plus
 //     Grace(TicketStatus.Poll). TicketStatus.Poll is PollInterval for a waiting ticket and one
 //     second for an admitted one. A ticket that was admitted by a Batch needs no presence.

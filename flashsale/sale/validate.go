@@ -114,7 +114,7 @@ func quote(s string) string {
 	return fmt.Sprintf("%+q", s)
 }
 
-// SKUForm is what IsSKU accepts.
+// SKUForm describes what IsSKU accepts.
 const SKUForm = "1 to 64 letters a-z A-Z, digits, . _ -"
 
 // IsSKU reports whether s can be the SKU of a sale.

@@ -94,7 +94,7 @@ func TestRefundedIsNotUnpaid(t *testing.T) {
 }
 
 // TestRefundInDashboard checks that a refund of a whole payment at the provider cancels the order
-// and frees its unit, once, and that the merchant can return the rest after a refund of a part.
+// and frees its unit, once. After a refund of a part the merchant can return the rest.
 func TestRefundInDashboard(t *testing.T) {
 	for name, c := range map[string]struct {
 		faults paytest.Faults
