@@ -380,8 +380,17 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(weir_[a-z_]+)` \\| ([a-z]+) \\|([^|]*)\\|").FindAllStringSubmatch(string(page), -1) {
-		documented[row[1]] = row[2] + " " + strings.Join(strings.FieldsFunc(row[3], func(r rune) bool { return !unicode.IsLetter(r) && r != '_' }), " ")
+	for _, row := range regexp.MustCompile("(?m)^\\| (`weir_[^|]*) \\|([^|]*)\\|[^|]*\\|$").FindAllStringSubmatch(string(page), -1) {
+		for _, name := range regexp.MustCompile("`(weir_[a-z_]+)`").FindAllStringSubmatch(row[1], -1) {
+			kind := "gauge"
+			switch {
+			case strings.HasSuffix(name[1], "_total"):
+				kind = "counter"
+			case strings.HasSuffix(name[1], "_duration_seconds"):
+				kind = "histogram"
+			}
+			documented[name[1]] = kind + " " + strings.Join(strings.FieldsFunc(row[2], func(r rune) bool { return !unicode.IsLetter(r) && r != '_' }), " ")
+		}
 	}
 	m := everything(t)
 	m.Connected("http", 1)
