@@ -62,8 +62,8 @@ func (m *Metrics) Limiter(name string, next weir.Store) weir.Store {
 	place, overflow := m.limiters.place(name)
 	c := m.newCounters("limiter", place)
 	return &timed{next, func(ctx context.Context, op int, start time.Time, d weir.Decision, err error) {
-		switch verb := weir.Verb(op); {
-		case verb != weir.Take && verb != weir.TakeUpTo && verb != weir.Reserve || errors.Is(err, weir.ErrInvalid):
+		verb := weir.Verb(op)
+		if verb != weir.Take && verb != weir.TakeUpTo && verb != weir.Reserve || errors.Is(err, weir.ErrInvalid) {
 			return
 		}
 		if overflow != nil {
