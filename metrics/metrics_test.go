@@ -151,7 +151,9 @@ func TestLimiter(t *testing.T) {
 			t.Errorf("%v: %v, %v; want the decision of the store", test.verb, d, err)
 		}
 	}
-	m.Limiter("mail", decided{}).DoAll(t.Context(), make([]weir.Request, 2), make([]weir.Decision, 2))
+	for _, s := range []decided{{}, {weir.Decision{OK: true}, nil}} { // each a batch
+		m.Limiter("both", s).DoAll(t.Context(), make([]weir.Request, 2), make([]weir.Decision, 2))
+	}
 	r.want(t, map[string]float64{
 		"weir_decisions_total limiter mail admitted":      3,
 		"weir_decisions_total limiter mail denied":        1,
@@ -160,7 +162,9 @@ func TestLimiter(t *testing.T) {
 		"weir_decisions_total limiter mail canceled":      1,
 		"weir_degraded_decisions_total mail local":        1,
 		"weir_degraded_decisions_total mail closed":       1,
-		"weir_decision_duration_seconds limiter":          7,
+		"weir_decisions_total limiter both admitted":      1,
+		"weir_decisions_total limiter both denied":        1,
+		"weir_decision_duration_seconds limiter":          9,
 	})
 }
 

@@ -13,8 +13,8 @@ import (
 // batch is the op of DoAll, after the ops that are verbs.
 const batch = int(weir.Cancel) + 1
 
-// timed wraps a store and reports each call of next: its op, when it began, its decision, which
-// is zero for a batch, and its error.
+// timed wraps a store and reports each call of next: its op, when it began, its decision, that of
+// all requests for a batch, and its error.
 type timed struct {
 	next weir.Store
 	done func(ctx context.Context, op int, start time.Time, d weir.Decision, err error)
@@ -32,7 +32,11 @@ func (t *timed) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
 func (t *timed) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
 	start := time.Now()
 	ok, err := t.next.DoAll(ctx, rs, ds)
-	t.done(ctx, batch, start, weir.Decision{}, err)
+	d := weir.Decision{OK: ok}
+	if len(ds) > 0 {
+		d.Degraded = ds[0].Degraded
+	}
+	t.done(ctx, batch, start, d, err)
 	return ok, err
 }
 
@@ -57,13 +61,13 @@ func (m *Metrics) Interface(name string, next weir.Store) weir.Store {
 
 // Limiter returns next for weir.New. Each decision counts as that of an enforced policy called
 // name of the interface "limiter", and an error as failed_closed, because a Limiter does not
-// admit. While a caller waits, each denial counts. A batch, as of weir.TakeAll, does not count.
+// admit. While a caller waits, each denial counts. A batch, as of weir.TakeAll, counts once.
 func (m *Metrics) Limiter(name string, next weir.Store) weir.Store {
 	place, overflow := m.limiters.place(name)
 	c := m.newCounters("limiter", place)
 	return &timed{next, func(ctx context.Context, op int, start time.Time, d weir.Decision, err error) {
 		verb := weir.Verb(op)
-		if verb != weir.Take && verb != weir.TakeUpTo && verb != weir.Reserve || errors.Is(err, weir.ErrInvalid) {
+		if verb != weir.Take && verb != weir.TakeUpTo && verb != weir.Reserve && op != batch || errors.Is(err, weir.ErrInvalid) {
 			return
 		}
 		if overflow != nil {

@@ -162,7 +162,7 @@ func (breaker) State() string                                      { return "ope
 func (breaker) Read() protect.Reading                              { return protect.Reading{State: "open"} }
 func (breaker) Enter(context.Context, string) (func(error), error) { return nil, nil }
 
-// attributes are those of a call without metadata.
+// attributes describe a call without metadata.
 type attributes struct{}
 
 func (attributes) Method() string         { return "POST" }
