@@ -33,7 +33,6 @@ func TestAuditReal(t *testing.T) {
 	s := audited(t, shop, c, func() { redis.Do(t, "FLUSHALL") })
 
 	redis.Do(t, "HINCRBY", "fs:{"+s+"}:state", "free", 1)
-	c.StableWithin = 2 * time.Second
 	a, err := auditor.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)

@@ -78,45 +78,59 @@ func (a *Auditor) compareInventories(ctx context.Context, f Facts) error {
 	return nil
 }
 
-// compareInventory compares when both are stable: the inventory has the same state before and
-// after the ledger is read, and nothing is in flight between them.
+// readTimeout is the maximum time of one comparison, far above what a busy machine takes.
+const readTimeout = time.Minute
+
+// compareInventory compares when both are stable. StableWithin is the time for changes to end,
+// not for reading: one comparison is complete, however slow.
 func (a *Auditor) compareInventory(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, a.config.StableWithin)
-	defer cancel()
 	t := time.NewTicker(50 * time.Millisecond)
 	defer t.Stop()
-	var last error
-	for {
-		s, _, moving, err := a.holders(ctx, id)
-		if err != nil {
-			return errors.Join(err, last)
-		}
-		before, err := a.readInventory(ctx, s, true)
-		if err == nil {
-			var live []string
-			s, live, moving, err = a.holders(ctx, id)
-			if err == nil {
-				var after inventorystate.State
-				after, err = a.readInventory(ctx, s, true)
-				if err == nil && !moving && before.Backlog == 0 && same(before, after) && s.recovering == 0 {
-					a.checkInventory(s, after, live)
-					return nil
-				}
-			}
-		}
-		if errors.Is(err, inventorystate.ErrNone) && a.config.Inventory == nil && a.config.Redis == nil {
+	for end := time.Now().Add(a.config.StableWithin); ; {
+		err := a.compareOnce(ctx, id)
+		if err == nil || errors.Is(err, inventorystate.ErrNone) && a.config.Inventory == nil && a.config.Redis == nil {
 			return err
 		}
-		last = err
+		if errors.Is(err, inventorystate.ErrNone) {
+			err = errors.New("no state")
+		}
 		select {
 		case <-ctx.Done():
-			if errors.Is(last, inventorystate.ErrNone) {
-				last = errors.New("no state")
+			return errors.Join(ctx.Err(), err)
+		case now := <-t.C:
+			if now.After(end) {
+				return fmt.Errorf("not compared within %s: %w", a.config.StableWithin, err)
 			}
-			return errors.Join(fmt.Errorf("not stable within %s (backlog %d, units in flight %t)", a.config.StableWithin, before.Backlog, moving), last)
-		case <-t.C:
 		}
 	}
+}
+
+// compareOnce compares if the inventory has the same state before and after the ledger is read,
+// and nothing is in flight between them. Otherwise it returns an error.
+func (a *Auditor) compareOnce(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	s, _, _, err := a.holders(ctx, id)
+	if err != nil {
+		return err
+	}
+	before, err := a.readInventory(ctx, s, true)
+	if err != nil {
+		return err
+	}
+	s, live, moving, err := a.holders(ctx, id)
+	if err != nil {
+		return err
+	}
+	after, err := a.readInventory(ctx, s, true)
+	if err != nil {
+		return err
+	}
+	if moving || before.Backlog != 0 || !same(before, after) || s.recovering != 0 {
+		return fmt.Errorf("not stable (backlog %d, units in flight %t)", before.Backlog, moving)
+	}
+	a.checkInventory(s, after, live)
+	return nil
 }
 
 func same(a, b inventorystate.State) bool {
