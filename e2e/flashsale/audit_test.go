@@ -33,11 +33,7 @@ func TestAuditReal(t *testing.T) {
 	s := audited(t, shop, c, func() { redis.Do(t, "FLUSHALL") })
 
 	redis.Do(t, "HINCRBY", "fs:{"+s+"}:state", "free", 1)
-	a, err := auditor.Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
+	a := openAuditor(t, c)
 	r, err := a.Final(t.Context(), auditor.Facts{Failed: true})
 	if err != nil {
 		t.Fatal(err)
@@ -66,11 +62,7 @@ func audited(t *testing.T, c run.Config, ac auditor.Config, fails func()) string
 	now := time.Now()
 	s := expose(t, sys.Merchants, "m", sale.Draft{SKU: "sku", Title: "title", Price: 100, Stock: 100, StartsAt: now.Add(1500 * time.Millisecond).Truncate(time.Millisecond),
 		EndsAt: now.Add(time.Hour).Truncate(time.Millisecond), Headroom: 3, PayWithin: 3 * time.Second, TokenFor: 2 * time.Second})
-	a, err := auditor.Open(ctx, ac)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
+	a := openAuditor(t, ac)
 	sampling, stop := context.WithCancel(ctx)
 	var beside sync.WaitGroup
 	beside.Go(func() { a.Watch(sampling) })

@@ -345,11 +345,7 @@ func (k *crash) check(ctx context.Context, ends []string) {
 			k.t.Log(summary(seen))
 		}
 	}()
-	a, err := auditor.Open(ctx, auditor.Config{Database: database(k.config), Sales: []string{k.sale}})
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	defer a.Close()
+	a := openAuditor(k.t, auditor.Config{Database: database(k.config), Sales: []string{k.sale}})
 	report, err := a.Final(ctx, auditor.Facts{
 		Observations: seen, Settled: true, Failed: k.forget != nil, Demand: map[string]int64{k.sale: int64(len(ends) / 3)},
 		Reconcile: func(_ context.Context, id string) (int, error) {

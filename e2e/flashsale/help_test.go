@@ -88,3 +88,15 @@ func table(r *auditor.Report) string {
 	r.WriteTo(&text)
 	return text.String()
 }
+
+// openAuditor opens an auditor whose bounds on time hold on a busy machine too.
+func openAuditor(t testing.TB, c auditor.Config) *auditor.Auditor {
+	t.Helper()
+	c.AnswerWithin, c.StableWithin = within(time.Second), within(15*time.Second)
+	a, err := auditor.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Close() })
+	return a
+}

@@ -224,11 +224,7 @@ func audit(t *testing.T, ac auditor.Config, shop *shopProcess, seen *bytes.Buffe
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := auditor.Open(t.Context(), ac)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
+	a := openAuditor(t, ac)
 	report, err := a.Final(t.Context(), auditor.Facts{Observations: observations, Complete: !long(),
 		Reconcile: func(_ context.Context, id string) (int, error) {
 			line, err := shop.Do("reconcile " + id)

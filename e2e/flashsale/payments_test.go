@@ -228,11 +228,7 @@ func TestPayments(t *testing.T) {
 	bank.Wait()
 	again.kill()
 
-	a, err := auditor.Open(t.Context(), auditor.Config{Database: data + "/flashsale.db"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
+	a := openAuditor(t, auditor.Config{Database: data + "/flashsale.db"})
 	r, err := a.Final(t.Context(), auditor.Facts{})
 	if err != nil {
 		t.Fatal(err)

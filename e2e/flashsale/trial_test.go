@@ -240,7 +240,7 @@ func (y *trial) awaitPayment() {
 }
 
 func (y *trial) auditor() auditor.Config {
-	return auditor.Config{Database: database(y.config), Redis: y.redis, Sales: []string{y.sale}, StableWithin: within(15 * time.Second)}
+	return auditor.Config{Database: database(y.config), Redis: y.redis, Sales: []string{y.sale}}
 }
 
 // check runs the auditor, and compares the responses with the ledger.
@@ -259,11 +259,7 @@ func (y *trial) check(ctx context.Context, v *trialResult) {
 			wanted++
 		}
 	}
-	a, err := auditor.Open(context.WithoutCancel(ctx), y.auditor())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
+	a := openAuditor(t, y.auditor())
 	if ctx.Err() != nil {
 		t.Fatalf("not finished after %v:\n%s", trialWithin, summary(v.seen))
 	}

@@ -38,6 +38,10 @@ type Config struct {
 	// Slack is the maximum delay of an expiry; 30 s if 0.
 	Slack time.Duration
 
+	// AnswerWithin is the time after the last payment in which a response may say "waiting",
+	// plus the poll interval of that response; 1 s if 0.
+	AnswerWithin time.Duration
+
 	// StableWithin is the time that Final waits until an inventory and its ledger are stable;
 	// 5 s if 0.
 	StableWithin time.Duration
@@ -95,11 +99,15 @@ type Auditor struct {
 
 // Open connects to the database. It does not connect to Redis.
 func Open(ctx context.Context, c Config) (*Auditor, error) {
-	if c.Every < 0 || c.Slack < 0 || c.StableWithin < 0 {
-		return nil, fmt.Errorf("auditor: every %s, slack %s, stable within %s: want no negative duration", c.Every, c.Slack, c.StableWithin)
+	if c.Every < 0 || c.Slack < 0 || c.AnswerWithin < 0 || c.StableWithin < 0 {
+		return nil, fmt.Errorf("auditor: every %s, slack %s, answer within %s, stable within %s: want no negative duration",
+			c.Every, c.Slack, c.AnswerWithin, c.StableWithin)
 	}
 	if c.Every == 0 {
 		c.Every = 100 * time.Millisecond
+	}
+	if c.AnswerWithin == 0 {
+		c.AnswerWithin = time.Second
 	}
 	if c.StableWithin == 0 {
 		c.StableWithin = 5 * time.Second

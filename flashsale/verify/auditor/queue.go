@@ -176,10 +176,6 @@ func correlation(x, y []float64) float64 {
 	return xy / math.Sqrt(xx*yy)
 }
 
-// answerDelay is the time after the last payment in which a response may say "waiting", plus the
-// poll interval of that response.
-const answerDelay = time.Second
-
 // paidAt returns when the first response "paid" of each order arrived, in ms. The ledger records
 // when a payment reached it; a slow ledger processes it later.
 func (c *checker) paidAt() map[string]int64 {
@@ -212,7 +208,7 @@ func (c *checker) soldOut(s *saleRow) {
 	var stocked, refunded int64 // when units were last added, and when one was last refunded
 	for _, o := range c.rows.orders[s.id] {
 		if o.refunded() {
-			refunded = max(refunded, o.changed+answerDelay.Milliseconds())
+			refunded = max(refunded, o.changed+c.auditor.config.AnswerWithin.Milliseconds())
 		}
 	}
 	for _, m := range c.rows.movements[s.id] {
@@ -233,7 +229,7 @@ func (c *checker) soldOut(s *saleRow) {
 			continue
 		}
 		// A user polls at most one interval later; the response must say "sold out" by then.
-		c.records.check(FairQueue, o.Sent.Sub(gone) <= answerDelay, "sale %s: %s received waiting for a call at %s, all units were paid at %s",
+		c.records.check(FairQueue, o.Sent.Sub(gone) <= c.auditor.config.AnswerWithin, "sale %s: %s received waiting for a call at %s, all units were paid at %s",
 			s.id, o.User, clock(o.Sent), clock(gone))
 	}
 }
