@@ -1,6 +1,7 @@
 package auditor
 
 import (
+	"cmp"
 	"github.com/floodweir/weir/flashsale/verify/calllog"
 	"github.com/floodweir/weir/flashsale/verify/inventorystate"
 
@@ -103,21 +104,11 @@ func Open(ctx context.Context, c Config) (*Auditor, error) {
 		return nil, fmt.Errorf("auditor: every %s, slack %s, answer within %s, stable within %s: want no negative duration",
 			c.Every, c.Slack, c.AnswerWithin, c.StableWithin)
 	}
-	if c.Every == 0 {
-		c.Every = 100 * time.Millisecond
-	}
-	if c.AnswerWithin == 0 {
-		c.AnswerWithin = time.Second
-	}
-	if c.StableWithin == 0 {
-		c.StableWithin = 5 * time.Second
-	}
-	if c.Prefix == "" {
-		c.Prefix = "fs:"
-	}
-	if c.Slack == 0 {
-		c.Slack = 30 * time.Second
-	}
+	c.Every = cmp.Or(c.Every, 100*time.Millisecond)
+	c.AnswerWithin = cmp.Or(c.AnswerWithin, time.Second)
+	c.StableWithin = cmp.Or(c.StableWithin, 5*time.Second)
+	c.Prefix = cmp.Or(c.Prefix, "fs:")
+	c.Slack = cmp.Or(c.Slack, 30*time.Second)
 	db, err := openDatabase(ctx, c.Database)
 	if err != nil {
 		return nil, err

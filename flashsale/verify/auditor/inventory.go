@@ -78,9 +78,6 @@ func (a *Auditor) compareInventories(ctx context.Context, f Facts) error {
 	return nil
 }
 
-// readTimeout is the maximum time of one comparison, far above what a busy machine takes.
-const readTimeout = time.Minute
-
 // compareInventory compares when both are stable. StableWithin is the time for changes to end,
 // not for reading: one comparison is complete, however slow.
 func (a *Auditor) compareInventory(ctx context.Context, id string) error {
@@ -108,7 +105,7 @@ func (a *Auditor) compareInventory(ctx context.Context, id string) error {
 // compareOnce compares if the inventory has the same state before and after the ledger is read,
 // and nothing is in flight between them. Otherwise it returns an error.
 func (a *Auditor) compareOnce(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute) // far above what a busy machine takes
 	defer cancel()
 	s, _, _, err := a.holders(ctx, id)
 	if err != nil {
