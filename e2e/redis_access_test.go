@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,7 +45,8 @@ func documentedACL(t testing.TB, keys string) string {
 	return "user " + line
 }
 
-// TestRedisACL runs the suite as a user who has only the documented permissions.
+// TestRedisACL runs the suite as a user who has only the documented permissions, and every verb
+// with the clients whose suite is in TestRedisConformance.
 func TestRedisACL(t *testing.T) {
 	t.Parallel()
 	acl := documentedACL(t, "t*")
@@ -52,18 +54,44 @@ func TestRedisACL(t *testing.T) {
 		"standalone": "redis://weir:secret@" + redistest.Start(t, acl).Addr,
 		"cluster":    "redis+cluster://weir:secret@" + redistest.StartCluster(t, acl).Addrs(),
 	}
-	for topology, url := range urls {
-		for client := range redisConns {
-			t.Run(topology+"/"+client, func(t *testing.T) {
-				t.Parallel()
-				conn := openConn(t, client, url)
+	for _, w := range append(redisSuites.permitted, redisSuites.all...) {
+		t.Run(w.topology+"/"+w.client, func(t *testing.T) {
+			t.Parallel()
+			conn := openConn(t, w.client, urls[w.topology])
+			if slices.Contains(redisSuites.permitted, w) {
 				storetest.Run(t, openRedis(conn))
-				if _, err := newRedisStore(t, conn, redisstore.Config{Prefix: "t"}).Probe(t.Context()); err != nil {
-					t.Errorf("Probe = error %v", err)
-				}
-				wantUnavailable(t, newRedisStore(t, conn, redisstore.Config{Prefix: "other"}), "k", weir.MustLimit("1/s"), "")
-			})
+			}
+			store := newRedisStore(t, conn, redisstore.Config{Prefix: "t"})
+			if _, err := store.Probe(t.Context()); err != nil {
+				t.Errorf("Probe = error %v", err)
+			}
+			everyVerb(t, store, w.client)
+			wantUnavailable(t, newRedisStore(t, conn, redisstore.Config{Prefix: "other"}), "k", weir.MustLimit("1/s"), "")
+		})
+	}
+}
+
+// everyVerb makes a request with each verb and a batch of them.
+func everyVerb(t *testing.T, store weir.Store, key string) {
+	t.Helper()
+	limit := weir.MustLimit("100/h")
+	batch := []weir.Request{
+		{Verb: weir.Take, N: 1}, {Verb: weir.TakeUpTo, N: 1}, {Verb: weir.Charge, N: 1}, {Verb: weir.Return, N: 1}, {Verb: weir.Peek},
+		{Verb: weir.Reserve, N: 1, ID: "a", TTL: time.Hour}, {Verb: weir.Commit, N: 1, ID: "a"},
+		{Verb: weir.Reserve, N: 1, ID: "b", TTL: time.Hour}, {Verb: weir.Cancel, ID: "b"},
+	}
+	for i := range batch {
+		batch[i].Key, batch[i].Limit = key, limit
+		if d, err := store.Do(t.Context(), batch[i]); err != nil || !d.OK {
+			t.Errorf("%s = %+v, %v, want OK", batch[i].Verb, d, err)
 		}
+	}
+	d, err := store.Do(t.Context(), weir.Request{Verb: weir.Reset, Key: key, Limit: limit})
+	if err != nil || d.Remaining != 100 {
+		t.Errorf("reset = %+v, %v, want 100 remaining", d, err)
+	}
+	if ok, err := store.DoAll(t.Context(), batch, make([]weir.Decision, len(batch))); err != nil || !ok {
+		t.Errorf("a batch of every verb = %v, %v, want OK", ok, err)
 	}
 }
 

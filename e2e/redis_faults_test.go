@@ -63,7 +63,7 @@ func TestRedisScriptFlush(t *testing.T) {
 	eachClient(t, func(t *testing.T, client string, s *redistest.Server) {
 		store := newRedisStore(t, openConn(t, client, "redis://"+s.Addr), redisstore.Config{})
 		limit := weir.MustLimit("5000/24h fixed_window") // no token returns during the test
-		const callers, each = 8, 300
+		const callers, each = 8, 120
 		var wg sync.WaitGroup
 		for range callers {
 			wg.Go(func() {
@@ -107,8 +107,9 @@ func TestRedisLostReply(t *testing.T) {
 			eachClient(t, func(t *testing.T, client string, s *redistest.Server) {
 				limit := weir.MustLimit("1000/24h")
 				proxy := redistest.StartProxy(t, s.Addr)
-				store := newRedisStore(t, openConn(t, client, "redis://"+proxy.Addr), redisstore.Config{Timeout: 300 * time.Millisecond})
-				mustTake(t, store, "k", limit, 1) // Redis has the script now
+				conn := openConn(t, client, "redis://"+proxy.Addr)
+				mustTake(t, newRedisStore(t, conn, redisstore.Config{}), "k", limit, 1) // Redis has the script now
+				store := newRedisStore(t, conn, redisstore.Config{Timeout: 300 * time.Millisecond})
 				proxy.Set(how)
 				wantUnavailable(t, store, "k", limit, "")
 				proxy.Set(redistest.NoFault)
@@ -137,8 +138,9 @@ func TestRedisGone(t *testing.T) {
 	t.Run("silent", func(t *testing.T) {
 		eachClient(t, func(t *testing.T, client string, s *redistest.Server) {
 			proxy := redistest.StartProxy(t, s.Addr)
-			store := newRedisStore(t, openConn(t, client, "redis://"+proxy.Addr), c)
-			mustTake(t, store, "k", limit, 1)
+			conn := openConn(t, client, "redis://"+proxy.Addr)
+			mustTake(t, newRedisStore(t, conn, redisstore.Config{}), "k", limit, 1)
+			store := newRedisStore(t, conn, c)
 			proxy.Set(redistest.DropReplies)
 			var wg sync.WaitGroup
 			for i := range 50 {
@@ -149,8 +151,9 @@ func TestRedisGone(t *testing.T) {
 	})
 	t.Run("stopped", func(t *testing.T) {
 		eachClient(t, func(t *testing.T, client string, s *redistest.Server) {
-			store := newRedisStore(t, openConn(t, client, "redis://"+s.Addr), c)
-			mustTake(t, store, "k", limit, 1)
+			conn := openConn(t, client, "redis://"+s.Addr)
+			mustTake(t, newRedisStore(t, conn, redisstore.Config{}), "k", limit, 1)
+			store := newRedisStore(t, conn, c)
 			s.Stop()
 			for range 3 {
 				wantUnavailable(t, store, "k", limit, "")
