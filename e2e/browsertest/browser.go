@@ -33,6 +33,9 @@ func Start(t testing.TB) *Browser {
 		chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),
+		// Each window would load two pages for the address bar, which take as much CPU time as
+		// the page under test. The first two are chromedp's own.
+		chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup"),
 	)
 	process, kill := chromedp.NewExecAllocator(context.Background(), flags...)
 	ctx, stop := chromedp.NewContext(process)
