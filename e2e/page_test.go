@@ -158,7 +158,7 @@ func (t *terminal) start(v server, command string) error {
 	}
 	go func() { p.err = p.cmd.Wait(); close(p.ended) }()
 	t.running = append(t.running, p)
-	tick := time.NewTicker(50 * time.Millisecond)
+	tick := time.NewTicker(200 * time.Millisecond) // each starts two processes
 	defer tick.Stop()
 	deadline := time.After(3 * time.Minute)
 	for {

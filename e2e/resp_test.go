@@ -126,9 +126,9 @@ func TestRESPTools(t *testing.T) {
 		what string
 		args []string
 	}{
-		{"one key", []string{"-n", "50000", "-c", "20", "CL.THROTTLE", "bench", "99", "100000", "1"}},
-		{"pipelines, 10,000 keys", []string{"-n", "200000", "-c", "20", "-P", "16", "-r", "10000", "CL.THROTTLE", "key:__rand_int__", "99", "100000", "1"}},
-		{"PING", []string{"-n", "20000", "-c", "20", "-t", "ping"}},
+		{"one key", []string{"-n", "10000", "-c", "20", "CL.THROTTLE", "bench", "99", "100000", "1"}},
+		{"pipelines, 10,000 keys", []string{"-n", "40000", "-c", "20", "-P", "16", "-r", "10000", "CL.THROTTLE", "key:__rand_int__", "99", "100000", "1"}},
+		{"PING", []string{"-n", "5000", "-c", "20", "-t", "ping"}},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*patient)
 		defer cancel()
