@@ -207,7 +207,7 @@ func (w *killedLoad) awaitUnavailable() {
 // TestPostgresMigrate opens a database by several programs at once, and a newer database.
 func TestPostgresMigrate(t *testing.T) {
 	t.Parallel()
-	dsn := newDatabase(t, &ledgers)
+	dsn := emptyDatabase(t, &ledgers)
 	if _, err := ledger.Open(t.Context(), dsn, ledger.Config{NoMigrate: true}); err == nil || !strings.Contains(err.Error(), "has version 0 and this program needs") {
 		t.Fatalf("NoMigrate: %v", err)
 	}
@@ -245,7 +245,7 @@ func TestPostgresMigrate(t *testing.T) {
 // program locks the table of the versions for that time.
 func TestPostgresLongMigration(t *testing.T) {
 	t.Parallel()
-	dsn := newDatabase(t, &ledgers)
+	dsn := emptyDatabase(t, &ledgers)
 	db, err := sql.Open("pgx", dsn)
 	if err != nil {
 		t.Fatal(err)

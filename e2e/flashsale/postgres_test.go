@@ -15,11 +15,13 @@ import (
 	"github.com/floodweir/weir/flashsale/verify/ledgertest/random"
 )
 
-// openPostgres opens a ledger in a database. Without c.Timeout, operations wait so long for each
-// other that no busy machine refuses one.
+// longTimeout is so long that no busy machine refuses an operation which waits for others.
+const longTimeout = 2 * time.Minute
+
+// openPostgres opens a ledger in a database, with longTimeout unless c.Timeout is set.
 func openPostgres(t testing.TB, dsn string, c ledger.Config) *ledger.Ledger {
 	t.Helper()
-	c.Timeout = cmp.Or(c.Timeout, 2*time.Minute)
+	c.Timeout = cmp.Or(c.Timeout, longTimeout)
 	l, err := ledger.Open(t.Context(), dsn, c)
 	if err != nil {
 		t.Fatal(err)
@@ -32,11 +34,32 @@ func openPostgres(t testing.TB, dsn string, c ledger.Config) *ledger.Ledger {
 	return l
 }
 
+// eachEmpty opens one ledger for the tests of a suite, and returns a function that empties it. The
+// tests must not run in parallel. A database for each costs more than a test.
+func eachEmpty(t *testing.T) func(t *testing.T) *ledger.Ledger {
+	t.Helper()
+	dsn := newDatabase(t, &ledgers)
+	l := openPostgres(t, dsn, ledger.Config{})
+	return func(t *testing.T) *ledger.Ledger {
+		t.Helper()
+		execute(t, dsn, `DO $$
+			DECLARE name text;
+			BEGIN
+				SET LOCAL session_replication_role = replica; -- in any order
+				FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'goose_db_version' LOOP
+					EXECUTE 'DELETE FROM ' || quote_ident(name);
+				END LOOP;
+			END $$`)
+		return l
+	}
+}
+
 // TestPostgresLedger runs the conformance suite on a real server.
 func TestPostgresLedger(t *testing.T) {
 	t.Parallel()
 	s := ledgers.use(t)
-	ledgertest.Run(t, func(t *testing.T) sale.Ledger { return openPostgres(t, newDatabase(t, &ledgers), ledger.Config{}) })
+	empty := eachEmpty(t)
+	ledgertest.Run(t, func(t *testing.T) sale.Ledger { return empty(t) })
 	if strings.Contains(s.Log(), "deadlock detected") {
 		t.Error("there was a deadlock") // it is retried, but costs a second
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/floodweir/weir/e2e/browsertest"
 	"github.com/floodweir/weir/e2e/pgtest"
+	"github.com/floodweir/weir/flashsale/ledger"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -70,11 +71,32 @@ func (l *longLived) end() {
 	}
 }
 
-// The shared values: a PostgreSQL that no test stops or fills, one for ledgers without a shop,
-// and a browser.
+// A postgresServer has a database with the schema of a ledger. A copy of it costs less than the
+// migrations.
+type postgresServer struct {
+	*pgtest.Server
+	schema string
+}
+
+// startPostgres starts a server that no test stops or fills, so it need not write through to the
+// disk.
+func startPostgres(t testing.TB) postgresServer {
+	s := postgresServer{Server: pgtest.Start(t, "max_connections=500", "fsync=off")}
+	s.schema = s.NewDB(t)
+	l, err := ledger.Open(t.Context(), s.DSN(s.schema), ledger.Config{Timeout: longTimeout})
+	if err == nil {
+		err = l.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The shared values: a PostgreSQL, one for ledgers without a shop, and a browser.
 var (
-	postgres = shared[*pgtest.Server]{made: func(t testing.TB) *pgtest.Server { return pgtest.Start(t, "max_connections=500") }}
-	ledgers  = shared[*pgtest.Server]{made: func(t testing.TB) *pgtest.Server { return pgtest.Start(t) }}
+	postgres = shared[postgresServer]{made: startPostgres}
+	ledgers  = shared[postgresServer]{made: startPostgres}
 	chromium = shared[*browsertest.Browser]{made: func(t testing.TB) *browsertest.Browser { return browsertest.Start(t) }}
 )
 
@@ -91,14 +113,29 @@ func execute(t testing.TB, dsn, statement string) {
 	}
 }
 
-// newDatabase returns an empty database of a shared server, which is dropped when the test ends:
+// newDatabase returns a database with the schema of a ledger.
+func newDatabase(t testing.TB, of *shared[postgresServer]) (dsn string) {
+	t.Helper()
+	return databaseOf(t, of, func(s postgresServer) string { return s.CopyDB(t, s.schema) })
+}
+
+// emptyDatabase returns a database without a schema.
+func emptyDatabase(t testing.TB, of *shared[postgresServer]) (dsn string) {
+	t.Helper()
+	return databaseOf(t, of, func(s postgresServer) string { return s.NewDB(t) })
+}
+
+// databaseOf makes a database on a shared server. At full counts it is dropped when the test ends:
 // the databases of many rounds would fill a disk.
-func newDatabase(t testing.TB, of *shared[*pgtest.Server]) (dsn string) {
+func databaseOf(t testing.TB, of *shared[postgresServer], makes func(postgresServer) string) (dsn string) {
 	t.Helper()
 	s := of.use(t)
 	of.mu.Lock() // the server is not safe for concurrent use
 	defer of.mu.Unlock()
-	name := s.NewDB(t)
+	name := makes(s)
+	if !long() {
+		return s.DSN(name)
+	}
 	t.Cleanup(func() {
 		of.mu.Lock()
 		defer of.mu.Unlock()

@@ -156,11 +156,14 @@ func (s *Server) DSN(db string) string {
 }
 
 // NewDB makes an empty database and returns its name for DSN.
-func (s *Server) NewDB(t testing.TB) string {
+func (s *Server) NewDB(t testing.TB) string { t.Helper(); return s.CopyDB(t, "template1") }
+
+// CopyDB makes a copy of a database that has no connections, and returns its name for DSN.
+func (s *Server) CopyDB(t testing.TB, of string) string {
 	t.Helper()
 	s.dbs++
 	db := "test" + strconv.Itoa(s.dbs)
-	s.Exec(t, "postgres", "CREATE DATABASE "+db)
+	s.Exec(t, "postgres", "CREATE DATABASE "+db+" TEMPLATE "+of)
 	return db
 }
 
