@@ -111,3 +111,42 @@ func TestTheProviderIsBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestPayReadsTheOrderForItsAddress checks that a payment reads the order only if the sale requires
+// an address, and that the receipt names the buyer.
+func TestPayReadsTheOrderForItsAddress(t *testing.T) {
+	read, rule := 0, sale.NoAddress
+	d := paying(func(_, _ string, amount int64) (sale.PayResult, error) {
+		if amount != 1999 {
+			t.Errorf("amount = %d, want that of the sale, 1999", amount)
+		}
+		return sale.PayResult{Order: sale.Order{State: sale.Paid}}, nil
+	})
+	of := func(id string) sale.Sale {
+		return sale.Sale{ID: id, Draft: sale.Draft{Price: 1999, Address: rule}}
+	}
+	d.view = func(id string) (sale.View, error) { return sale.View{Sale: of(id)}, nil }
+	d.order = func(user, receipt string) (sale.Receipt, error) {
+		if read++; user != "u" {
+			return sale.Receipt{}, sale.ErrNotFound
+		}
+		return sale.Receipt{Receipt: receipt, Sale: of("s1"), State: sale.PendingPay}, nil
+	}
+	s := open(t, d, layers.Config{Policies: wide()})
+	path := "/api/orders/" + s.keys.Receipt(sale.Reservation{ID: "0123456789abcdef0", Sale: "s1", Epoch: 1, User: "u", Slot: 1, At: s.now, PayBy: s.now.Add(time.Minute)}) + "/pay"
+	for _, c := range []struct {
+		user string
+		rule sale.AddressRule
+		want string
+		read int
+	}{
+		{"u", sale.NoAddress, "200", 0}, {"u", sale.AddressOptional, "200", 0},
+		{"u", sale.AddressRequired, "400", 1},
+		{"v", sale.NoAddress, "404", 1}, // of another user
+	} {
+		read, rule = 0, c.rule
+		if got := webtest.Summary(s.ask("POST", path, c.user, "")); !strings.HasPrefix(got, c.want) || read != c.read {
+			t.Errorf("user %s, address %q: %q with %d reads, want %s with %d", c.user, c.rule, got, read, c.want, c.read)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,7 +77,8 @@ type Config struct {
 	// percentage who cancel.
 	Pay, Cancel int
 
-	// Click makes users ask for a ticket and a unit in one call, as the page does.
+	// Click makes users ask for a ticket and a unit in one call, as the page does. Those who pay
+	// do so next, without reading the order first.
 	Click bool
 
 	// Patience is the number of retryable refusals (425, 429, 503, all taken) after which a user
@@ -148,25 +150,9 @@ func (c *Config) address() (hostport string, err error) {
 // check sets the defaults and returns all invalid fields.
 func (c *Config) check() error {
 	var faults []error
-	or := func(n *int, else_ int) {
-		if *n == 0 {
-			*n = else_
-		}
-	}
-	or(&c.Users, 10_000)
-	or(&c.Connections, 256)
-	if c.Profile == "" {
-		c.Profile = Open
-	}
-	if c.Prefix == "" {
-		c.Prefix = "u"
-	}
-	if c.Duration == 0 {
-		c.Duration = time.Minute
-	}
-	if c.Requests == 0 {
-		c.Requests = 100_000_000
-	}
+	c.Users, c.Connections = cmp.Or(c.Users, 10_000), cmp.Or(c.Connections, 256)
+	c.Profile, c.Prefix = cmp.Or(c.Profile, Open), cmp.Or(c.Prefix, "u")
+	c.Duration, c.Requests = cmp.Or(c.Duration, time.Minute), cmp.Or(c.Requests, 100_000_000)
 	within := func(field string, n, low, high int64) {
 		if n < low || n > high {
 			faults = append(faults, fmt.Errorf("%s %d: want %d to %d", field, n, low, high))

@@ -99,7 +99,7 @@ func TestClicks(t *testing.T) {
 	shop.clicks = true
 	var log bytes.Buffer
 	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Profile: load.Drain, Click: true, Users: 20, Connections: 4, Session: cookie, Pay: 100, Observations: &log})
-	if r.Paid != 20 || r.SoldOut != 0 || len(r.Faults) != 0 {
+	if r.Paid != 20 || r.SoldOut != 0 || len(r.Faults) != 0 || r.Calls["look"].Count != 0 || r.Drained == 0 {
 		t.Errorf("20 units for 20 users: %+v", r)
 	}
 	seen, err := calllog.Read(&log)

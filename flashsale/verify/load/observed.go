@@ -36,6 +36,7 @@ func (w *worker) observed(u *user, c call) (after time.Duration, again bool) {
 	case pay:
 		// Paid at once; or the provider calls back, and the user polls the order.
 		if string(w.a.state) == "paid" {
+			w.ordered(u)
 			return w.end(u, paid)
 		}
 		u.next, u.wants = look, look
@@ -126,8 +127,18 @@ func (w *worker) purchased(u *user) (time.Duration, bool) {
 	if u.wants == look && w.clients.Backlog != nil {
 		return w.end(u, bought)
 	}
-	u.next = look
+	if u.next = look; u.wants == pay && w.clients.Click {
+		u.next = pay
+	}
 	return soon, true
+}
+
+// ordered counts a reservation that is known to be an order.
+func (w *worker) ordered(u *user) {
+	if !u.order {
+		u.order = true
+		w.clients.placed(time.Since(w.clients.began))
+	}
 }
 
 // orderStatus handles the state of an order.
@@ -140,10 +151,7 @@ func (w *worker) orderStatus(u *user) (time.Duration, bool) {
 	if state == "rejected" || state == "lost" {
 		return w.lost(u, state)
 	}
-	if !u.order {
-		u.order = true
-		w.clients.placed(time.Since(w.clients.began))
-	}
+	w.ordered(u)
 	if u.refusedRepeat != "" && state != "expired" && state != "cancelled" { // a rebuilt inventory knows pending and paid orders
 		w.faults[u.refusedRepeat]++
 	}
@@ -190,6 +198,10 @@ func (w *worker) refused(u *user, c call, status int) (time.Duration, bool) {
 	}
 	if retry <= 0 {
 		retry = soon
+	}
+	if c == pay && !u.order && status == 409 { // the order has ended, or the reservation is lost
+		u.next, u.wants = look, look
+		return soon, true
 	}
 	if len(u.receipt) > 0 && status != 429 && status != 503 {
 		// Too late to pay or to cancel.
