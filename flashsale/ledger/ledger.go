@@ -66,9 +66,9 @@ func Open(ctx context.Context, dsn string, c Config) (*Ledger, error) {
 	l.orders = orders{db: db, crash: c.Crash}
 	l.orders.reads = coalesce.Queue[string, sale.Order]{MaxCalls: maxOrderReads, MaxBatch: maxOrderBatch, Wait: batchWait, Gather: gatherFor, Run: l.orders.readBatch}
 	l.payments = payments{db: db, crash: c.Crash}
-	l.payments.batches = coalesce.Queue[charge, sale.PayResult]{MaxCalls: 1, MaxBatch: maxPayBatch, Gather: gatherFor, Keys: charge.keys, Run: l.payments.payBatch}
+	l.payments.batches = coalesce.Queue[charge, sale.PayResult]{MaxCalls: 1, MaxBatch: maxPayBatch, Gather: gatherFor, Loaded: gatherLoaded, Keys: charge.keys, Run: l.payments.payBatch}
 	l.checkouts = checkouts{db: db, crash: c.Crash}
-	l.checkouts.events = coalesce.Queue[report, sale.EventResult]{MaxCalls: 1, MaxBatch: maxPayBatch, Gather: gatherFor, Keys: report.keys, Run: l.checkouts.recordBatch}
+	l.checkouts.events = coalesce.Queue[report, sale.EventResult]{MaxCalls: 1, MaxBatch: maxPayBatch, Gather: gatherFor, Loaded: gatherLoaded, Keys: report.keys, Run: l.checkouts.recordBatch}
 	if db.IsPostgres() {
 		l.payments.batches.MaxCalls, l.payments.batches.Wait = min(2, c.Conns), batchWait
 		l.checkouts.events.MaxCalls, l.checkouts.events.Wait = min(2, c.Conns), batchWait

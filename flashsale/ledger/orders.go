@@ -70,6 +70,9 @@ const (
 	// gatherFor makes batches larger under load. It is short beside the 300 ms after which a page
 	// reads an order again.
 	gatherFor = 5 * time.Millisecond
+
+	// gatherLoaded is for payments, each batch of which costs several statements and a sync.
+	gatherLoaded = 2 * gatherFor
 )
 
 // readBatch reads the orders of a batch.

@@ -3,7 +3,6 @@ package ledger
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -152,12 +151,13 @@ func (l *payments) takeIn(x *database.Tx, batch []*coalesce.Request[charge, sale
 // insertPayments inserts payments and returns the IDs of the new ones.
 func insertPayments(x *database.Tx, receipts []receipt) (map[string]bool, error) {
 	slices.SortFunc(receipts, func(a, b receipt) int { return cmp.Compare(a.Payment, b.Payment) })
-	doc, err := json.Marshal(receipts)
-	if err != nil {
-		return nil, err
-	}
+	rows, args := x.Rows(1, database.Texts("payment", receipts, func(r *receipt) string { return r.Payment }),
+		database.Texts("id", receipts, func(r *receipt) string { return r.ID }),
+		database.Numbers("amount", receipts, func(r *receipt) int64 { return r.Amount }),
+		database.Texts("state", receipts, func(r *receipt) string { return r.State }),
+		database.Numbers("at", receipts, func(r *receipt) int64 { return r.At }))
 	ids, err := database.List(x, database.ScanText, `INSERT INTO payments (id, reservation, amount, state, at)
-		SELECT payment, id, amount, state, at FROM `+receiptRows+` WHERE true ORDER BY payment ON CONFLICT (id) DO NOTHING RETURNING id`, string(doc))
+		SELECT payment, id, amount, state, at FROM `+rows+` WHERE true ORDER BY payment ON CONFLICT (id) DO NOTHING RETURNING id`, args...)
 	fresh := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		fresh[id] = true
@@ -168,21 +168,16 @@ func insertPayments(x *database.Tx, receipts []receipt) (map[string]bool, error)
 // markPaid sets pending orders, whose rows are locked, to paid. It adds the stock of sales
 // whose units are all paid then to soldOut.
 func markPaid(x *database.Tx, accepted []receipt, byID map[string]*sale.Order, soldOut map[string]int64) error {
-	doc, err := json.Marshal(accepted)
-	if err != nil {
-		return err
-	}
-	from, args := "", []any{string(doc)}
-	if x.IsPostgres() { // it would assume 100 rows; SQLite would read all receipts for each order
-		ids := make([]string, len(accepted))
-		for i, r := range accepted {
-			ids[i] = r.ID
-		}
-		from, args = "orders.reservation {among:2} AND ", append(args, x.Among(ids))
+	rows, args := x.Rows(1, database.Texts("payment", accepted, func(r *receipt) string { return r.Payment }),
+		database.Texts("id", accepted, func(r *receipt) string { return r.ID }),
+		database.Numbers("at", accepted, func(r *receipt) int64 { return r.At }))
+	from := ""
+	if x.IsPostgres() { // the IDs again, by which it reads; SQLite would read all receipts for each order
+		from = "orders.reservation = ANY ($2::text[]) AND "
 	}
 	// The state is not compared directly: on a table without statistics, PostgreSQL assumes few
 	// pending orders and would read all of them.
-	n, err := x.Exec(`UPDATE orders SET state = 'paid', payment = r.payment, changed = r.at FROM `+receiptRows+`
+	n, err := x.Exec(`UPDATE orders SET state = 'paid', payment = r.payment, changed = r.at FROM `+rows+`
 		WHERE `+from+`orders.reservation = r.id AND coalesce(orders.state, '') = 'pending_pay'`, args...)
 	if err == nil && n != int64(len(accepted)) {
 		err = fmt.Errorf("%d of %d locked orders have changed", int64(len(accepted))-n, len(accepted))

@@ -16,26 +16,6 @@ import (
 	"github.com/floodweir/weir/flashsale/webhook"
 )
 
-// orderRow is a reservation and its outcome, as the statements read it.
-type orderRow struct {
-	Pos    int             `json:"pos"`
-	ID     string          `json:"id"`
-	Sale   string          `json:"sale"`
-	Epoch  int64           `json:"epoch"`
-	User   string          `json:"usr"`
-	Slot   int             `json:"slot"`
-	Ticket string          `json:"ticket"`
-	Key    string          `json:"key"`
-	At     int64           `json:"at"`
-	PayBy  int64           `json:"pay_by"`
-	State  sale.OrderState `json:"state"`
-	Price  int64           `json:"price"`
-	Note   string          `json:"note"`
-}
-
-// orderRows declares the columns of orderRow.
-const orderRows = "{rows:pos int, id text, sale text, epoch bigint, usr text, slot int, ticket text, key text, at bigint, pay_by bigint, state text, price bigint, note text}"
-
 // The reasons why a reservation is rejected.
 const (
 	noSlot     = "no_slot"     // a user of this sale has no such slot
@@ -119,13 +99,6 @@ func (p *placement) write(x *database.Tx) error {
 		return p.insert(x, fresh)
 	}
 	return nil
-}
-
-func rowOf(i int, r sale.Reservation) orderRow {
-	return orderRow{
-		Pos: i, ID: r.ID, Sale: r.Sale, Epoch: r.Epoch, User: r.User, Slot: r.Slot, Ticket: r.Ticket, Key: r.Key,
-		At: millis(r.At), PayBy: millis(r.PayBy),
-	}
 }
 
 // validateReservation returns an error if no inventory could have made r.
@@ -280,10 +253,6 @@ func (p *placement) decide(sales map[string]*capacity, seen []existing) ([]sale.
 
 // insert inserts new rows and counts their orders.
 func (p *placement) insert(x *database.Tx, fresh []orderRow) error {
-	doc, err := json.Marshal(fresh)
-	if err != nil {
-		return err
-	}
 	if p.looks && x.IsPostgres() {
 		// The foreign key checks are statements too, run for every row. A generic plan
 		// suffices, because they read by key.
@@ -291,12 +260,15 @@ func (p *placement) insert(x *database.Tx, fresh []orderRow) error {
 			return err
 		}
 	}
+	rows, args := x.Rows(2, columnsOf(fresh)...)
 	if _, err := x.Exec(`INSERT INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed, note)
-		SELECT id, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, $2, $2, note FROM `+orderRows, string(doc), millis(p.now)); err != nil {
+		SELECT id, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, $1, $1, note FROM `+rows, append([]any{millis(p.now)}, args...)...); err != nil {
 		return err
 	}
-	if _, err := x.Exec(`INSERT INTO movements (sale, kind, units, reservation, at)
-		SELECT sale, 'sold', -1, id, $2 FROM `+orderRows+` WHERE state = 'pending_pay'`, string(doc), millis(p.now)); err != nil {
+	pending := slices.DeleteFunc(slices.Clone(fresh), func(n orderRow) bool { return n.State != sale.PendingPay })
+	rows, args = x.Rows(2, columnsOf(pending)[:2]...)
+	if _, err := x.Exec("INSERT INTO movements (sale, kind, units, reservation, at) SELECT sale, 'sold', -1, id, $1 FROM "+rows,
+		append([]any{millis(p.now)}, args...)...); err != nil {
 		return err
 	}
 	p.crash.At(crashpoint.PlaceInserted)

@@ -20,6 +20,7 @@ type Queue[A, B any] struct {
 	MaxBatch int              // requests per batch
 	Wait     time.Duration    // before another batch starts beside those in progress
 	Gather   time.Duration    // between the end of a batch and the start of the next
+	Loaded   time.Duration    // the same after a batch of 10 or more that was not full; Gather if shorter
 	Keys     func(A) []string // requests that share a key are never in one batch
 
 	// Run sets the result of every request. It runs in its own goroutine, because callers can
@@ -32,6 +33,7 @@ type Queue[A, B any] struct {
 	timed     bool      // startNext is going to be called
 	gathering bool      // a batch starts when enough time has passed since ended
 	ended     time.Time // of the last batch
+	size      int       // of the last batch
 }
 
 // Request is an argument and, once done is closed, its result.
@@ -84,7 +86,11 @@ func (c *Queue[A, B]) start() {
 // startOrGather starts the next batch if it is full, or when none has ended for Gather. It
 // requires mu.
 func (c *Queue[A, B]) startOrGather() {
-	wait := c.Gather - time.Since(c.ended)
+	gather := c.Gather
+	if c.size >= 10 && c.size < c.MaxBatch {
+		gather = max(gather, c.Loaded)
+	}
+	wait := gather - time.Since(c.ended)
 	if wait <= 0 || len(c.waiting) >= c.MaxBatch {
 		c.start()
 	} else if !c.gathering {
@@ -126,6 +132,7 @@ func (c *Queue[A, B]) runBatch(batch []*Request[A, B]) {
 	defer func() { // also if Run ends the goroutine
 		c.mu.Lock()
 		c.calls--
+		c.size = len(batch)
 		if c.ended = time.Now(); len(c.waiting) > 0 {
 			c.startOrGather()
 		}

@@ -263,3 +263,42 @@ func TestGatherFor(t *testing.T) {
 		}
 	})
 }
+
+// TestLoaded checks that the batch after one of 10 requests waits for longer, but not after a small
+// or a full one.
+func TestLoaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGathered(1, 12)
+		g.Gather, g.Loaded = 5*time.Millisecond, 20*time.Millisecond
+		ask := func(n int) {
+			for range n {
+				go g.Submit(t.Context(), "a")
+			}
+			synctest.Wait()
+		}
+		ask(1) // starts at once
+		wait := 5 * time.Millisecond
+		for i, c := range []struct {
+			size int
+			next time.Duration // between its end and the start of the next batch
+		}{{9, 5}, {10, 20}, {11, 20}, {12, 5}, {1, 5}} {
+			ask(c.size)
+			g.more <- nothing
+			if c.size < 12 { // a full one starts at once
+				<-time.After(wait - 1)
+				synctest.Wait()
+				if len(g.calls) != i+1 {
+					t.Fatalf("step %d: %d batches before the time, want %d", i, len(g.calls), i+1)
+				}
+				<-time.After(1)
+			}
+			synctest.Wait()
+			if len(g.calls) != i+2 || len(g.calls[i+1]) != c.size {
+				t.Fatalf("step %d: batches %q, want the last with %d", i, g.calls, c.size)
+			}
+			wait = c.next * time.Millisecond
+		}
+		g.more <- nothing
+		synctest.Wait()
+	})
+}
