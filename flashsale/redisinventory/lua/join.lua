@@ -45,10 +45,21 @@ if rank == 0 then
   if rank == 0 then rank = math.max(s.us, s.top + 1) end
   rank = rank + penalty
 end
-rank = unused(rank)
+local only = not direct and waiting == 0 -- in the queue, which has no rank then
+if not only then rank = unused(rank) end
+if only and rank > LAST then rank = nil end
 if not rank then return standing(s, name, u, 'queue_full') end
 if penalty == 0 then s.top = math.max(s.top, rank) end
 
+-- Without a queue, the ticket reserves a unit at once and never enters it.
+local id, backlog = ARGV[14], tonumber(ARGV[15])
+if only and id ~= '' and (u.place == '-' or u.place == 's') and sells(s, backlog) then
+  local same, why = here(s)
+  if not same then return {'stale', why} end
+  u.ticket, u.rank, u.till, u.batch, u.place = ARGV[5], num(rank), '0', '', 'n'
+  if not take(s, name, u, id, '') then return {'ok', s.clock, 'taken'} end
+  return standing(s, name, u, '')
+end
 redis.call('HSET', STATE, 'clock', s.clock, 'top', num(s.top))
 if u.place == 'a' then redis.call('ZREM', OUT, name) end
 if u.place == 'w' and redis.call('ZREM', SEEN, name) == 1 then
@@ -65,4 +76,4 @@ if direct then
 end
 u.place, u.seen = 'w', num(s.now + grace(TURN_POLL))
 redis.call('ZADD', LINE, u.rank, name)
-return visit(s, name, u, ARGV[14], tonumber(ARGV[15]))
+return visit(s, name, u, id, backlog)

@@ -63,6 +63,9 @@ end
 -- until, when to poll, changes (1 if it was restored, plus 2 if it was admitted), and the ID and the record of what the ticket reserved
 -- (twice empty if nothing), and of each that the user holds}.
 local function standing(s, name, u, reason, changes)
+  local function record(id)
+    return s.taken == id and s.record or redis.call('HGET', RES, id)
+  end
   local place, ahead, poll, last = situation(s, u), 0, 0, ''
   if place == 'w' then
     ahead = redis.call('ZRANK', LINE, name) or 0
@@ -76,21 +79,26 @@ local function standing(s, name, u, reason, changes)
     last = u.last
   end
   local r = {'ok', s.clock, reason, place, u.ticket, u.rank, num(ahead), u.batch,
-    u.till, num(poll), num(changes or 0), last, last ~= '' and redis.call('HGET', RES, last) or ''}
+    u.till, num(poll), num(changes or 0), last, last ~= '' and record(last) or ''}
   for _, id in ipairs(holding(u)) do
     r[#r + 1] = id
-    r[#r + 1] = redis.call('HGET', RES, id)
+    r[#r + 1] = record(id)
   end
   return r
 end
 
 -- take reserves a free unit for a waiting or admitted ticket, and writes the entry of the stream.
 -- It stores the user. It returns the record, or nil if there is a reservation of this ID already.
+-- A ticket whose place is "n" is new and not in the queue; its rank becomes that of the newest.
 local function take(s, name, u, id, key)
   local held = holding(u)
   local record = table.concat({'h', num(unused_slot(held)), num(s.now), num(s.now + s.pay), ARGV[1], name, u.ticket, key}, ' ')
   if redis.call('HSETNX', RES, id, record) == 0 then return nil end
-  redis.call('HSET', STATE, 'free', num(s.free - 1), 'reserved', num(s.reserved + 1), 'clock', s.clock)
+  if u.place == 'n' then
+    redis.call('HSET', STATE, 'free', num(s.free - 1), 'reserved', num(s.reserved + 1), 'clock', s.clock, 'top', num(s.top))
+  else
+    redis.call('HSET', STATE, 'free', num(s.free - 1), 'reserved', num(s.reserved + 1), 'clock', s.clock)
+  end
   local ticketed = 't ' .. name .. ' ' .. u.ticket
   if key ~= '' then
     redis.call('HSET', DONE, ticketed, id, 'k ' .. name .. ' ' .. key, id)
@@ -100,19 +108,27 @@ local function take(s, name, u, id, key)
   if u.place == 'w' then
     redis.call('ZREM', LINE, name)
     redis.call('ZREM', SEEN, name)
-  else
+  elseif u.place == 'a' then
     redis.call('ZREM', OUT, name)
   end
   held[#held + 1] = id
   u.place, u.last, u.held, u.seen = 's', id, table.concat(held, ','), '0'
   keep(name, u)
   redis.call('XADD', STREAM, '*', 'r', id .. ' ' .. record)
+  s.taken, s.record = id, record
   return record
 end
 
 -- outstanding returns how many admissions are valid and unused.
 local function outstanding(s)
   return redis.call('ZCOUNT', OUT, '(' .. num(s.now), '(+inf')
+end
+
+-- sells reports whether a unit can be reserved or promised now. backlog is the bound on the
+-- stream, or 0.
+local function sells(s, backlog)
+  return s.paused == 0 and s.now >= s.starts and s.now < s.ends and s.free > 0 and
+    (backlog == 0 or redis.call('XLEN', STREAM) < backlog)
 end
 
 -- visit makes a waiting or admitted ticket present and does what its turn allows. id is the
@@ -135,8 +151,7 @@ local function visit(s, name, u, id, backlog)
     ahead = redis.call('ZRANK', LINE, name)
   end
   local turn = false
-  if s.paused == 0 and s.now >= s.starts and s.now < s.ends and s.free > 0 and
-    (backlog == 0 or redis.call('XLEN', STREAM) < backlog) then
+  if sells(s, backlog) then
     if id ~= '' then turn = ahead < s.free
     else turn = at ~= 'a' and ahead < s.headroom * s.free - outstanding(s) end
   end
