@@ -117,7 +117,7 @@ func (d *decoder) breaker(p place) *guard.Breaker {
 		d.failIn(p, "", "%s", p.shape.Want)
 	case m.at("slow_rate").there() && !m.at("slow").there():
 		d.failIn(m.at("slow_rate"), m.Values["slow_rate"].String(), "want slow beside it: from when a request is slow, such as 1s")
-	case b.Rate > 0 || b.SlowRate > 0:
+	case m.at("rate").there() || m.at("slow_rate").there():
 		b.Period, b.Of = cmp.Or(b.Period, 10*time.Second), cmp.Or(b.Of, 20)
 	case b.Period > 0 && b.Of > 0:
 		d.failIn(m.at("period"), m.Values["period"].String(), "want of or period with failures, not both: among the last calls, or within a time")

@@ -23,6 +23,9 @@ func (p *parser) block(level int) ([]*Directive, error) {
 		case kind == endOfFile, kind == '}' && level > 0:
 			return all, nil
 		case kind != isWord:
+			if kind == '{' && strings.HasPrefix(p.text[p.at:], "%") {
+				return nil, p.errorf(line, "unexpected {%%: want the output of a template, not the template")
+			}
 			if kind == '{' && strings.HasPrefix(p.text[p.at:], "{") {
 				return nil, p.errorf(line, "unexpected {{: want the output of a template, not the template")
 			}

@@ -83,6 +83,7 @@ func TestReadBroken(t *testing.T) {
 	for text, want := range map[string]string{
 		"http {":                        `nginx.conf:1: unexpected end of file, want "}"`,
 		"}":                             `nginx.conf:1: unexpected '}'`,
+		"{% if x %} http { }":           `nginx.conf:1: unexpected {%: want the output of a template, not the template`,
 		"http { {{ x }} }":              `nginx.conf:1: unexpected {{: want the output of a template, not the template`,
 		"http { a }":                    `nginx.conf:1: unexpected "}", want ";" after a`,
 		"http { a":                      `nginx.conf:1: unexpected end of file, want ";" or "}"`,

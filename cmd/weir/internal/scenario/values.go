@@ -17,8 +17,11 @@ func (r *reader) list(n strict.Node, field, want string) []strict.Node {
 	if !n.There() {
 		return nil
 	}
-	if n.Kind() != strict.List || n.Len() == 0 {
-		r.Fail(n, field, n.String(), "%s", want)
+	if value := n.String(); n.Kind() != strict.List || n.Len() == 0 {
+		if n.Kind() == strict.List {
+			value = "an empty list"
+		}
+		r.Fail(n, field, value, "%s", want)
 		return nil
 	}
 	var all []strict.Node
