@@ -25,6 +25,11 @@ function Draft() {
   const [review, setReview] = useState(false);
   const [applied, setApplied] = useState(null);
   const area = useRef();
+  const form = useRef({ last: Promise.resolve(), names: {} }); // its changes run one after the other; new names by those in the list
+  const [changing, setChanging] = useState(0);
+  const [wanted, want] = useState(false); // a review, as soon as the draft is checked
+  const latest = useRef("");
+  latest.current = text;
   const late = useDelayed(text, 300);
 
   // begin loads the text in force, and keeps a draft of this tab.
@@ -65,8 +70,14 @@ function Draft() {
 
   const changed = base && text !== base.text;
   const fresh = checked && checked.of === text;
-  const ready = changed && fresh && checked.valid;
-  const open = () => { if (ready) setReview(true); };
+  const ready = changed && fresh && checked.valid && !changing;
+  const open = () => (ready ? setReview(true) : want(changing > 0));
+  useEffect(() => { if (fresh && !changing) form.current.names = {}; }, [fresh, changing]);
+  useEffect(() => {
+    if (!wanted || changing || !fresh) return;
+    want(false);
+    if (ready) setReview(true);
+  }, [wanted, changing, fresh, ready]);
   useEffect(() => {
     const onKey = (e) => {
       if (e.key === "Enter" && (e.ctrlKey || e.metaKey) && !document.querySelector("dialog[open]")) {
@@ -78,24 +89,35 @@ function Draft() {
     return () => document.removeEventListener("keydown", onKey);
   }, []);
 
-  const change = async (q, then) => {
-    try {
-      setText((await post("/v1/draft/set", { text, ...q })).text);
-      if (then != null) {
-        select(then);
-        setQuery("policy", then);
+  // change edits the YAML by the server. The user may go on while it runs: a change begins with the
+  // text of the one before it, and with the name that it gave to the policy.
+  const change = (q, then) => {
+    const f = form.current;
+    setChanging((n) => n + 1);
+    f.last = f.last.then(async () => {
+      const policy = f.names[q.policy] ?? q.policy;
+      try {
+        const { text: to } = await post("/v1/draft/set", { text: latest.current, ...q, policy });
+        latest.current = to;
+        setText(to);
+        if (q.field === "name") f.names[q.policy] = q.value;
+        if (then != null) {
+          select(then);
+          setQuery("policy", then);
+        }
+        setError(null);
+      } catch (e) {
+        setError(e);
       }
-      setError(null);
-    } catch (e) {
-      setError(e);
-    }
+      setChanging((n) => n - 1);
+    });
   };
   const set = (policy, field, value) => change({ policy, field, value }, field === "name" ? value : undefined);
   const add = () => {
     const names = (checked?.policies ?? []).map((p) => p.name);
     let n = 1;
     while (names.includes("policy-" + n)) n++;
-    change({ policy: "policy-" + n, action: "add", value: { match: 'request.path.startsWith("/new/")', key: ["client.ip"], limits: ["10/s"], mode: "shadow" } }, "policy-" + n);
+    change({ policy: "policy-" + n, action: "add", value: { match: "/new/*", key: ["client.ip"], limits: ["10/s"], mode: "shadow" } }, "policy-" + n);
   };
   const remove = (policy) => change({ policy, action: "delete" }, "");
   const goTo = ({ line, column }) => {
@@ -128,7 +150,7 @@ function Draft() {
                 f.line ? h("button", { type: "button", class: "plain", onClick: () => goTo(f) }, `${f.line}:${f.column ?? 1}`) : null, " ", faultText(f))))),
         h(Fault, { error }),
         h("div", { class: "actions" },
-          h("button", { type: "button", class: "primary", disabled: !ready || Boolean(why), onClick: open, "aria-keyshortcuts": "Control+Enter" }, t("edit.review")),
+          h("button", { type: "button", class: "primary", disabled: !(ready || changing > 0) || Boolean(why), onClick: open, "aria-keyshortcuts": "Control+Enter" }, t("edit.review")),
           h("span", { class: "muted" }, why || (!changed ? t("edit.unchanged") : !fresh ? "" : checked.valid ? "" : t("edit.disabled")))),
         applied && h(Applied, { applied }))),
     changed && fresh && checked.diff ? h("section", null, h("h2", null, t("edit.diff")), h(Diff, { lines: checked.diff })) : null,
@@ -157,11 +179,14 @@ function Yaml({ area, text, onText, faults }) {
 
 // Fields is the form of one policy. Each change edits the YAML and keeps its comments.
 function Fields({ policies, selected, onSelect, onSet, onAdd, onDelete }) {
-  const p = policies.find((x) => x.name === selected) ?? policies[0];
+  const at = useRef(0);
+  const found = policies.findIndex((x) => x.name === selected);
+  at.current = found >= 0 ? found : Math.min(at.current, Math.max(0, policies.length - 1)); // a new name is in the list after the check
+  const p = policies[at.current];
   const plain = (v) => typeof v !== "object" || v === null || (Array.isArray(v) && v.every((x) => typeof x !== "object"));
   const list = (v) => (!plain(v) ? JSON.stringify(v) : Array.isArray(v) ? v.join(", ") : v ?? "");
   const split = (v) => v.split(",").map((x) => x.trim()).filter(Boolean);
-  const field = (name, label, props = {}, read = (v) => v) => h("label", { key: p.name + name }, label,
+  const field = (name, label, props = {}, read = (v) => v) => h("label", { key: at.current + name }, plain(p[name]) ? label : `${label}: ${t("edit.inYaml")}`,
     h("input", { defaultValue: list(p[name]), key: list(p[name]), spellcheck: false, name, disabled: !plain(p[name]), onChange: (e) => onSet(p.name, name, read(e.target.value)), ...props }));
   return h("div", { class: "fields" },
     h("h2", null, t("edit.form")),
@@ -171,7 +196,7 @@ function Fields({ policies, selected, onSelect, onSet, onAdd, onDelete }) {
       field("match", t("edit.match")),
       field("key", t("edit.key"), {}, split),
       field("limits", t("edit.limits"), {}, split),
-      h("label", { key: p.name + "mode" }, t("policy.mode"), h("select", { name: "mode", value: p.mode || "enforce", onChange: (e) => onSet(p.name, "mode", e.target.value) }, ["enforce", "shadow", "off"].map((m) => h("option", { key: m, value: m }, word("policyMode", m))))),
+      h("label", { key: at.current + "mode" }, t("policy.mode"), h("select", { name: "mode", value: p.mode || "enforce", onChange: (e) => onSet(p.name, "mode", e.target.value) }, ["enforce", "shadow", "off"].map((m) => h("option", { key: m, value: m }, word("policyMode", m))))),
       field("percent", t("edit.percent"), { type: "number", min: 0, max: 100, defaultValue: p.percent ?? 100, key: p.percent }, Number),
       h("p", { class: "muted small" }, t("edit.formHint"))),
     h("div", { class: "actions" }, h("button", { type: "button", onClick: onAdd }, t("edit.add")), p && h("button", { type: "button", onClick: () => onDelete(p.name) }, t("edit.remove"))));
@@ -253,16 +278,16 @@ function Conflict({ base, text, theirs, onClose }) {
       h("button", { type: "button", onClick: () => onClose("theirs") }, t("conflict.take", { version: theirs.current })), h("button", { type: "button", onClick: () => onClose("") }, t("dialog.close"))));
 }
 
-// Applied counts the nodes and programs that have the new version.
+// Applied counts the nodes and programs that have the new version. A program without one follows none.
 function Applied({ applied }) {
   useLive();
-  const nodes = live.overview?.nodes ?? [], programs = live.overview?.programs ?? [];
+  const nodes = live.overview?.nodes ?? [], programs = (live.overview?.programs ?? []).filter((n) => n.version);
   const have = (list) => list.filter((n) => n.version >= applied.version).length;
   const all = have(nodes) === nodes.length && have(programs) === programs.length;
   const since = useRef(0);
   if (all && !since.current) since.current = Date.now() - applied.since;
   if (applied.scope === "process") return h("p", { class: "done", role: "status" }, t("edit.appliedHere", { version: applied.version }));
-  return h("p", { class: "done", role: "status" }, t("edit.applied", { version: applied.version, n: have(nodes), nodes: nodes.length, p: have(programs), programs: programs.length }),
+  return h("p", { class: "done", role: "status" }, t(programs.length ? "edit.applied" : "edit.appliedToNodes", { version: applied.version, n: have(nodes), nodes: nodes.length, p: have(programs), programs: programs.length }),
     since.current ? ` ${t("edit.in", { time: (since.current / 1000).toFixed(1) })}` : "",
     (applied.warnings ?? []).map((w) => h("span", { class: "problem", key: w }, w)));
 }

@@ -76,13 +76,13 @@ function Policies({ policies }) {
 const order = (list) => [...list].sort((a, b) => Number(problem(b)) - Number(problem(a)) || (a.name ?? a.service).localeCompare(b.name ?? b.service));
 const problem = (n) => Boolean(n.stale || n.problem || (n.mode && n.mode !== "normal") || (n.store && n.store.state !== "up" && n.store.state !== "memory"));
 
-const versionCell = (n, version) => (n.version ? h(State, { level: version && n.version < version ? "warn" : "" }, "v" + n.version + (version && n.version < version ? " " + t("node.behind") : "")) : "–");
+const versionCell = (n, version, none) => (n.version ? h(State, { level: version && n.version < version ? "warn" : "" }, "v" + n.version + (version && n.version < version ? " " + t("node.behind") : "")) : h("span", { class: "muted" }, n.stale ? "–" : t(none)));
 const seenCell = (n) => h(State, { level: n.stale ? "bad" : "" }, n.stale ? t("node.stale", { age: duration(n.seen_ms) }) : duration(n.seen_ms));
 
 function Nodes({ nodes, version }) {
   return h(Table, { rows: order(nodes).map((n) => ({ ...n, class: problem(n) ? "flag" : undefined })), id: (n) => n.id, columns: [
-    { label: t("node.name"), cell: (n) => [n.name, n.self && h("span", { class: "muted" }, " " + t("node.self")), n.problem && h("span", { class: "problem" }, n.problem)] },
-    { label: t("node.version"), cell: (n) => versionCell(n, version) },
+    { label: t("node.name"), cell: (n) => [n.name, nodes.filter((x) => x.name === n.name).length > 1 && h("span", { class: "muted" }, ":" + n.pid), n.self && h("span", { class: "muted" }, " " + t("node.self")), n.problem && h("span", { class: "problem" }, n.problem)] },
+    { label: t("node.version"), cell: (n) => versionCell(n, version, "node.file") },
     { label: t("node.store"), cell: (n) => h(State, { level: { down: "bad", slow: "warn" }[n.store?.state] }, n.store?.state === "up" ? t("unit.ms", { n: ms(n.store.ms) }) : word("store", n.store?.state)) },
     { label: t("node.mode"), cell: (n) => h(State, { level: { normal: "", local: "warn" }[n.mode] ?? "bad" }, word("mode", n.mode)) },
     { label: t("node.seen"), num: true, cell: seenCell }] });
@@ -90,8 +90,8 @@ function Nodes({ nodes, version }) {
 
 function Programs({ programs, version }) {
   return h(Table, { rows: order(programs ?? []).map((n) => ({ ...n, class: problem(n) ? "flag" : undefined })), id: (n) => n.id, empty: t("programs.empty"), columns: [
-    { label: t("program.service"), cell: (n) => [h("a", { href: link("functions", { q: n.service }) }, n.service), h("span", { class: "muted" }, ` ${n.host}:${n.pid}`), n.version && !n.adjusts ? h("span", { class: "problem" }, t("program.notAdjusting")) : null, n.problem && h("span", { class: "problem" }, n.problem)] },
-    { label: t("node.version"), cell: (n) => versionCell(n, version) },
+    { label: t("program.service"), cell: (n) => [n.functions ? h("a", { href: link("functions", { q: n.service }) }, n.service) : n.service, h("span", { class: "muted" }, ` ${n.host}:${n.pid}`), n.version && !n.adjusts ? h("span", { class: "problem" }, t("program.notAdjusting")) : null, n.problem && h("span", { class: "problem" }, n.problem)] },
+    { label: t("node.version"), cell: (n) => versionCell(n, version, "program.own") },
     { label: t("program.functions"), num: true, cell: (n) => n.functions || "–" },
     { label: t("node.seen"), num: true, cell: seenCell }] });
 }
