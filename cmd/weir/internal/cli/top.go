@@ -15,7 +15,7 @@ import (
 
 // topCommand returns `weir top`.
 func topCommand(w *app) *cobra.Command {
-	var tokenFile string
+	var admin, tokenFile string
 	var once, lines bool
 	var count int
 	c := &cobra.Command{
@@ -30,7 +30,7 @@ func topCommand(w *app) *cobra.Command {
 		Args: usage(cobra.MaximumNArgs(1)),
 	}
 	f := c.Flags()
-	f.StringVar(&tokenFile, "token-file", "", "`FILE` with the token of the admin interface; else WEIR_ADMIN_TOKEN_FILE, else the token in WEIR_ADMIN_TOKEN")
+	adminFlags(c, &admin, &tokenFile)
 	f.BoolVar(&once, "once", false, "print one table")
 	f.BoolVar(&lines, "json", false, "print one line of JSON per second")
 	f.IntVar(&count, "count", 0, "end after `N` lines of --json; 0: never")
@@ -43,11 +43,14 @@ func topCommand(w *app) *cobra.Command {
 		case once && lines && count == 0:
 			count = 1
 		}
-		url := ""
+		where := "--admin"
 		if len(args) == 1 {
-			url = args[0]
+			if admin != "" {
+				return &exit{exitUsage, errors.New("top: --admin: want it or a URL, not both")}
+			}
+			admin, where = args[0], "URL"
 		}
-		client, err := topClient(url, tokenFile, w.getenv)
+		client, err := topClient(where, admin, tokenFile, w.getenv)
 		if err != nil {
 			return &exit{exitUsage, err}
 		}
@@ -67,8 +70,8 @@ func topCommand(w *app) *cobra.Command {
 	return c
 }
 
-func topClient(url, tokenFile string, getenv func(string) string) (c top.Client, err error) {
-	if c.URL, err = adminURL("top", "URL", url, getenv); err != nil {
+func topClient(where, url, tokenFile string, getenv func(string) string) (c top.Client, err error) {
+	if c.URL, err = adminURL("top", where, url, getenv); err != nil {
 		return c, err
 	}
 	c.Token, err = readToken("top", tokenFile, "WEIR_ADMIN_TOKEN", getenv)

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -82,6 +84,7 @@ type follower struct {
 	before    suggest.Limits
 	last, due int64 // times in the log, in µs
 	proposals int
+	warned    bool
 }
 
 // follow reads a log to its end, or until ctx is done.
@@ -94,7 +97,7 @@ func (c *Config) follow(ctx context.Context, path string, o *suggestOptions, bou
 		if err != nil {
 			return err
 		}
-		f.before = suggest.LimitsOf(file.Policies)
+		f.before, f.bounds.Names = suggest.LimitsOf(file.Policies), suggest.NamesOf(file.Policies)
 	}
 	skip, err := o.skips()
 	if err != nil {
@@ -155,6 +158,23 @@ func (f *follower) add(e *accesslog.Entry, at int64) error {
 	return nil
 }
 
+// warn reports, once, the policies of --min and --max that the first proposal does not have.
+func (f *follower) warn(proposed suggest.Limits) {
+	if f.warned {
+		return
+	}
+	f.warned = true
+	unused := map[string]bool{}
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(f.bounds.Min)), slices.Collect(maps.Keys(f.bounds.Max))) {
+		if _, ok := proposed[suggest.Place{Policy: name}]; name != "" && !ok {
+			unused[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(unused)) {
+		fmt.Fprintf(f.Stderr, "weir: warning: suggest: --min, --max: no policy %q is proposed yet; the names are in the proposal\n", name)
+	}
+}
+
 // propose writes a proposal, if it differs enough from the previous one.
 func (f *follower) propose() error {
 	s, err := f.recent.Suggest(f.bounds)
@@ -168,6 +188,7 @@ func (f *follower) propose() error {
 	if err != nil {
 		return err
 	}
+	f.warn(after)
 	p := proposal{At: time.UnixMicro(f.last).UTC(), Changes: suggest.Changes(f.before, after, f.o.change/100), Suggestion: s}
 	if len(p.Changes) == 0 {
 		return nil

@@ -75,16 +75,24 @@ func clientsLog(from, to, each int) string {
 }
 
 // TestFollow follows standard input: a proposal when use has grown enough, none while it stays,
-// bounded by --max, as a file that is valid. It ends when its context is done.
+// bounded by --max, as a file that is valid. A policy in force keeps its name. It ends when its context
+// is done.
 func TestFollow(t *testing.T) {
 	dir := t.TempDir()
-	next := filepath.Join(dir, "next.yaml")
+	next, running := filepath.Join(dir, "next.yaml"), filepath.Join(dir, "weir.yaml")
+	if err := os.WriteFile(running, []byte(`policies:
+  - { name: reads, match: { methods: GET }, key: client.ip, limits: 9/m }
+  - { name: host, match: { hosts: a.example }, key: client.ip, limits: 8/m }
+  - { name: site, key: client.ip, limits: 1/h }
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	in, to := io.Pipe()
 	from, out := io.Pipe()
 	var summary bytes.Buffer
 	ctx, cancel := context.WithCancel(t.Context())
 	var cmd = Commands(Config{Stdin: in, Stdout: out, Stderr: &summary, Load: weirfile.Load})[2]
-	cmd.SetArgs([]string{"-", "--follow", "--every", "10m", "--window", "1h", "--output", next, "--max", "per-client=20/m burst 25"})
+	cmd.SetArgs([]string{"-", "--follow", "--every", "10m", "--window", "1h", "--output", next, "--policies", running, "--max", "site=20/m burst 25", "--min", "reads=1/m"})
 	cmd.SetOut(&summary)
 	ended := make(chan error, 1)
 	go func() {
@@ -95,7 +103,7 @@ func TestFollow(t *testing.T) {
 		io.WriteString(to, "time,client_ip,method,path,status\n"+clientsLog(0, 60, 4)+clientsLog(60, 120, 10)+clientsLog(120, 180, 30))
 	}()
 	lines := bufio.NewScanner(from)
-	for i, want := range []string{"2025-11-24T16:09:03Z per-client: none -> ", "per-client: 10/m burst 7 -> 20/m burst 14", "-> 20/m burst 25"} {
+	for i, want := range []string{"2025-11-24T16:09:03Z site: 1/h burst 1 -> ", "site: 10/m burst 7 -> 20/m burst 14", "-> 20/m burst 25"} {
 		if !lines.Scan() || !strings.Contains(lines.Text(), want) {
 			t.Fatalf("proposal %d: %q, want %q", i, lines.Text(), want)
 		}
@@ -113,5 +121,8 @@ func TestFollow(t *testing.T) {
 	}
 	if err := <-ended; err != nil || !strings.Contains(summary.String(), ": 3 proposals\n") {
 		t.Errorf("ended with %v and %q, want a summary of 3 proposals", err, &summary)
+	}
+	if !strings.Contains(summary.String(), `no policy "reads" is proposed yet`) || strings.Contains(summary.String(), `"site"`) {
+		t.Errorf("standard error %q, want a warning about the bound of reads", &summary)
 	}
 }

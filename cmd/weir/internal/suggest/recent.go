@@ -94,6 +94,24 @@ func LimitsOf(set *policy.Set) Limits {
 	return all
 }
 
+// NamesOf returns the names of the policies that limit each client address, by the one route that they
+// match; "" is the whole site.
+func NamesOf(set *policy.Set) map[string]string {
+	names := map[string]string{}
+	for _, p := range set.Policies() {
+		c := p.Config()
+		m := c.Match
+		route := strings.Join(m.Paths, " ") // no route has a space
+		switch {
+		case len(c.Key) != 1 || c.Key[0].Source != policy.ClientIP || len(m.Hosts)+len(m.Headers) > 0 || m.Where != nil:
+		case slices.Contains(m.Methods, "GET") || route == "" && len(m.Methods) > 0: // a route is one of writes
+		case names[route] == "":
+			names[route] = c.Name
+		}
+	}
+	return names
+}
+
 // A Change is a difference of limits. Before is empty for a new policy or override.
 type Change struct {
 	Place

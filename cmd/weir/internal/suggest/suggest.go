@@ -21,6 +21,9 @@ type Config struct {
 
 	// Min and Max bound the limits of policies and overrides.
 	Min, Max Bound
+
+	// Names has the names of the policies in force by route; "" is the whole site. See NamesOf.
+	Names map[string]string
 }
 
 const (
@@ -119,7 +122,7 @@ func (a *Analysis) Suggest(c Config) (*Suggestion, error) {
 		return nil, fmt.Errorf("log: %w: got %d clients with %d requests or more, want %d: %w", weir.ErrInvalid, s.Active, minRequests, minActive, ErrTooLittle)
 	}
 	flood := 4 * quantile(all, .95, func(u *use) float32 { return u.burst[floodRate] })
-	site := Policy{Name: "per-client"}
+	site := Policy{Name: cmp.Or(c.Names[""], "per-client")}
 	if err := a.suggest(&site, all, flood, &c); err != nil {
 		return nil, err
 	}
@@ -131,7 +134,7 @@ func (a *Analysis) Suggest(c Config) (*Suggestion, error) {
 				some = append(some, use{p, &u.envelope, nil, v, u.failed})
 			}
 		}
-		p := Policy{Name: policyName(name), Paths: []string{name}, Methods: []string{"POST", "PUT", "PATCH", "DELETE"}}
+		p := Policy{Name: cmp.Or(c.Names[name], policyName(name)), Paths: []string{name}, Methods: []string{"POST", "PUT", "PATCH", "DELETE"}}
 		if err := a.suggest(&p, some, math.Inf(1), &c); err != nil {
 			return nil, err
 		}

@@ -40,6 +40,7 @@ type row struct {
 
 type node struct {
 	Name    string
+	PID     int
 	Self    bool
 	Version int64
 	Store   struct {
@@ -54,6 +55,9 @@ type node struct {
 
 type program struct {
 	Service, Host string
+	PID           int
+	Version       int64
+	SeenMS        int64 `json:"seen_ms"`
 	Stale         bool
 	Problem       string
 }

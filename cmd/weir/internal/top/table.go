@@ -97,7 +97,10 @@ func columns(rows [][]string) []string {
 func (o *overview) summary(status string) []string {
 	where := fmt.Sprintf("%d of %d nodes", o.Live, len(o.Nodes))
 	if len(o.Programs) > 0 {
-		where += fmt.Sprintf(", %d programs", len(o.Programs))
+		where += fmt.Sprintf(", %d program", len(o.Programs))
+		if len(o.Programs) > 1 {
+			where += "s"
+		}
 	}
 	if o.Version > 0 {
 		where += fmt.Sprintf(", policies v%d", o.Version)
@@ -129,11 +132,19 @@ func (o *overview) policyLines(trend int) []string {
 	return columns(rows)
 }
 
-// nodeLines returns the table of nodes, with a heading.
+// nodeLines returns the table of nodes, and of the programs that have a problem, with a heading. Nodes
+// of one name have their process, too.
 func (o *overview) nodeLines() []string {
 	rows := [][]string{{"NODE", "VERSION", "STORE", "MODE", " SEEN", "PROBLEM"}}
+	named := map[string]int{}
+	for _, n := range o.Nodes {
+		named[n.Name]++
+	}
 	for _, n := range o.Nodes {
 		version, name := "file", plain(n.Name)
+		if named[n.Name] > 1 {
+			name += fmt.Sprintf(":%d", n.PID)
+		}
 		if n.Version > 0 {
 			version = fmt.Sprintf("v%d", n.Version)
 		}
@@ -149,6 +160,18 @@ func (o *overview) nodeLines() []string {
 			version, store, mode = "", "", "stale"
 		}
 		rows = append(rows, []string{name, version, plain(store), plain(mode), seen, plain(n.Problem)})
+	}
+	for _, p := range o.Programs {
+		version, mode := "", ""
+		if p.Version > 0 {
+			version = fmt.Sprintf("v%d", p.Version)
+		}
+		if p.Stale {
+			mode = "stale"
+		}
+		if p.Stale || p.Problem != "" {
+			rows = append(rows, []string{plain(fmt.Sprintf("%s %s:%d", p.Service, p.Host, p.PID)), version, "", mode, fmt.Sprintf("%d s", p.SeenMS/1000), plain(p.Problem)})
+		}
 	}
 	return columns(rows)
 }

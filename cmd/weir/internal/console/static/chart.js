@@ -166,6 +166,7 @@ export function Histogram({ title, buckets, at, unit }) {
   const x = (v) => Math.max(0, Math.min(W, ((Math.log10(Math.max(v, 1e-9)) - lo) / Math.max(0.01, hi - lo)) * W));
   const ticks = [];
   for (let e = Math.ceil(lo); e <= hi; e++) ticks.push(10 ** e);
+  if (ticks.length < 3 && buckets.length <= 8) ticks.splice(0, ticks.length, ...buckets.map((b) => b.from), buckets.at(-1)?.to); // less than two decades
   return h("figure", { class: "chart" },
     h("figcaption", null, h("span", { class: "chart-title" }, title, unit && h("span", { class: "muted" }, " " + unit)),
       h("button", { type: "button", class: "plain small", "aria-pressed": String(table), onClick: () => setTable(!table) }, table ? t("chart.chart") : t("chart.table"))),
