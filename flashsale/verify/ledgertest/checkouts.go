@@ -243,10 +243,10 @@ func refunds(t *testing.T, d *tester) {
 	lease(now, 1)
 	// The provider says what became of it, in any order.
 	e := paid(b, "b")
-	e.Kind, e.RefundKey = payments.Refunded, "another's"
+	e.Kind, e.RefundKey, e.Amount = payments.Refunded, "another's", 1 // not the whole payment
 	d.event(e, now)
 	d.wantOrder(b, sale.Cancelled, 1, 0)
-	e.RefundKey = sale.RefundKey("bank:b")
+	e.RefundKey, e.Amount = sale.RefundKey("bank:b"), 9900
 	d.event(e, now)
 	d.wantOrder(b, sale.Cancelled, 1, 1)
 	e.Kind = payments.RefundFailed
