@@ -2,6 +2,7 @@ package browsertest
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -293,6 +294,21 @@ func (p *Page) Download(selector, name string) string {
 		}
 	}
 	return ""
+}
+
+// Choose chooses a file in a file input.
+func (p *Page) Choose(selector, file, kind string) {
+	p.t.Helper()
+	content, err := os.ReadFile(file)
+	p.must(err)
+	p.Await(fmt.Sprintf(`(() => {
+		const e = document.querySelector(%s);
+		if (!e?.checkVisibility()) return false;
+		const files = new DataTransfer();
+		files.items.add(new File([Uint8Array.from(atob(%s), (c) => c.charCodeAt(0))], %s, { type: %s }));
+		e.files = files.files;
+		return true;
+	})()`, quote(selector), quote(base64.StdEncoding.EncodeToString(content)), quote(filepath.Base(file)), quote(kind)))
 }
 
 // do runs an action of chromedp.

@@ -1,6 +1,6 @@
 import { h, put } from "./dom.js";
 import { table } from "./desk.js";
-import { about, has, money, number, t } from "./text.js";
+import { has, money, number, t } from "./text.js";
 
 const ROWS = [
   ["stock", (b) => b.tally?.sale?.stock ?? b.counts?.stock], ["free", (b) => b.counts?.free], ["waiting", (b) => b.counts?.waiting],
@@ -9,7 +9,7 @@ const ROWS = [
   ["rejected", (b) => b.tally?.rejected], ["lost", (b) => b.tally?.lost], ["refund_due", (b) => b.tally?.refund_due],
   ["money_returned", (b) => b.tally?.sale?.currency && [b.tally.money_returned ?? 0, b.tally.sale.currency], (v) => money(...v)], ["buried", (b) => b.tally?.buried],
   ["admitted", (b) => b.curves?.rows.at(-1)?.[b.curves.columns.indexOf("admitted")] ?? b.admitted], ["drain", (b) => b.drain, (v) => t("board.per_second", { n: number(Math.round(v)) })],
-  ["lag", (b) => b.lag_ms, about], ["workers", (b) => b.workers],
+  ["lag", (b) => b.lag_ms, (v) => t("time.seconds", { n: number(Math.round(v / 100) / 10) })], ["workers", (b) => b.workers],
 ];
 
 // figures updates the dashboard in el in place, so that a reader keeps the position, with the
@@ -17,7 +17,7 @@ const ROWS = [
 export function figures(el, board, trouble = "") {
   if (el.childElementCount === 0) {
     el.append(h("h2", { id: "board-title" }, t("board.title")), h("p", { class: "note", role: "status" }),
-      h("meter", { min: "0", id: "sold" }),
+      h("progress", { max: "1", id: "sold" }),
       h("dl", { class: "figures" }, ROWS.map(([name]) => h("div", {}, h("dt", {}, t(`board.${name}`)), h("dd", { id: `b-${name}` }, "–")))),
       h("div", { id: "layers" }));
   }
@@ -28,10 +28,10 @@ export function figures(el, board, trouble = "") {
     const v = read(board);
     put(el.querySelector(`#b-${name}`), v === undefined ? "–" : (write ?? number)(v));
   }
-  const meter = el.querySelector("#sold");
-  meter.max = board.tally?.sale?.stock ?? board.counts?.stock ?? 1;
-  meter.value = board.tally?.paid ?? 0;
-  meter.setAttribute("aria-label", t("board.paid"));
+  const bar = el.querySelector("#sold");
+  bar.max = board.tally?.sale?.stock ?? board.counts?.stock ?? 1;
+  bar.value = board.tally?.paid ?? 0;
+  bar.setAttribute("aria-label", t("board.paid"));
   const rows = Object.entries(board.layers ?? {}).flatMap(([layer, reasons]) =>
     Object.entries(reasons).map(([reason, n]) => [has(`layer.${layer}`) ? t(`layer.${layer}`) : layer, has(`why.${reason}`) ? t(`why.${reason}`) : reason, number(n)]));
   const key = JSON.stringify(rows);

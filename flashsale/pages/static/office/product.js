@@ -73,7 +73,7 @@ export async function productCard(sale) {
       if (take(answer)) fill(null);
     },
   }, h("p", { class: "hint" }, t("variant.hint")),
-  h("div", { class: "fields" }, Object.entries(name).map(([n, input]) => field(t(`variant.${n}`), input))),
+  h("div", { class: "fields pairs" }, Object.entries(name).map(([n, input]) => field(t(`variant.${n}`), input))),
   h("div", { class: "row" }, h("button", { class: "quiet", id: "variant-save" }, t("variant.save"))));
   showPictures();
   showVariants();
