@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -164,8 +165,28 @@ func TestBrowserZoomed(t *testing.T) {
 	wantNoErrors(t, s.office, p)
 }
 
+// awaitPolls waits for further calls of a page for its ticket: with POST it buys, too.
+func (s *scriptedShop) awaitPolls(t *testing.T, method string, further int) {
+	t.Helper()
+	count := func() (n int) {
+		for _, call := range s.polls() {
+			if strings.HasPrefix(call, method+" ") {
+				n++
+			}
+		}
+		return n
+	}
+	before := count()
+	redistest.Await(t, "the page polls with "+method, func() error {
+		if n := count() - before; n < further {
+			return fmt.Errorf("%d calls", n)
+		}
+		return nil
+	})
+}
+
 // TestBrowserOldAnswers checks that a page keeps the newest state of an order when an older
-// response arrives, or a queue status that lacks the order.
+// response arrives, or a queue status that lacks the order or the ticket.
 func TestBrowserOldAnswers(t *testing.T) {
 	t.Parallel()
 	p := chromium.use(t).Page(t, "old", browsertest.Device{Width: 375, Height: 740})
@@ -178,24 +199,19 @@ func TestBrowserOldAnswers(t *testing.T) {
 	p.WaitText(".receipt h2", "It is yours if you pay in time")
 	p.Do(`window.went = false; new MutationObserver(() => { window.went ||= document.querySelector('.receipt[data-state="reserved"]') !== null; })
 		.observe(document.body, { attributes: true, childList: true, subtree: true })`)
-	turns := func() (n int) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, call := range s.asked {
-			if call == "GET /api/sales/one/ticket" {
-				n++
-			}
-		}
-		return n
-	}
-	before := turns()
-	redistest.Await(t, "the page asks for the turn", func() error {
-		if n := turns() - before; n < 3 {
-			return fmt.Errorf("%d calls", n)
-		}
-		return nil
-	})
+	s.awaitPolls(t, "GET", 3)
 	if p.Text("window.went") != "false" {
 		t.Error("a pending order went back to reserved")
 	}
+
+	// A click takes longer than polls, which have no ticket yet. The page still wants the unit.
+	s = newScriptedShop(t)
+	s.set(func(s *scriptedShop) {
+		s.refuse["POST /api/sales/one/ticket"] = []refusal{{429, "too_many", 2 * time.Second}}
+	})
+	p.Open(s.URL + "/sales/one")
+	p.Click("#join")
+	s.awaitPolls(t, "GET", 3)
+	stage(p, "line")
+	s.awaitPolls(t, "POST", 3)
 }

@@ -94,6 +94,7 @@ const oneClick = () => view.queue !== "direct";
 // refresh reloads the status and returns when to poll again. For a buyer who has clicked it
 // reserves a unit when the turn has come.
 async function refresh() {
+  const before = clicks;
   const place = local.get(placeKey);
   let answer = left ? await call("GET", path) : { ok: false };
   if (left && answer.ok) turn = null;
@@ -124,6 +125,7 @@ async function refresh() {
     draw();
     return wait;
   }
+  if (doing === "join" || before !== clicks) return 300; // the answer may be older than the click, and has no ticket
   trouble = "";
   hasty = 0;
   const wait = take(answer.body);
@@ -138,7 +140,10 @@ function gone() {
 // worked returns the proof of work for a ticket, or undefined.
 const worked = async () => (view.work > 0 && (await work.nonce())) || undefined;
 
+let clicks = 0; // the calls of join that have begun or ended
+
 async function join() {
+  clicks++;
   doing = "join";
   note = "";
   setLeft(false);
@@ -162,6 +167,7 @@ async function join() {
     answer = await ask({ place, work: nonce });
   }
   doing = "";
+  clicks++;
   session.set(clickKey, null);
   if (answer.ok) poll.in(take(answer.body));
   else {
