@@ -40,14 +40,8 @@ type refusal struct {
 }
 
 func newScriptedShop(t *testing.T) *scriptedShop {
-	s := &scriptedShop{refuse: map[string][]refusal{}}
-	start := time.Now()
-	s.view = map[string]any{
-		"id": "one", "sku": "MUG-1", "title": `Mug <b>"one"</b> & more`, "price": 9900, "currency": "CNY", "stock": 100, "free": 60,
-		"phase": "open", "starts_at": at(start.Add(-time.Minute)), "ends_at": at(start.Add(time.Hour)), "lobby_ms": 0, "queue": "fifo",
-		"per_user": 1, "pay_within_ms": 900_000, "waiting": 12, "poll_after_ms": 200,
-	}
-	s.status = map[string]any{"state": "none", "ahead": 0, "eta_ms": 0, "poll_after_ms": 200, "place": ""}
+	s := &scriptedShop{}
+	s.reset()
 	mux := http.NewServeMux()
 	mux.Handle("/", pages.NewShop(pages.Config{Mock: true}))
 	mux.HandleFunc("/api/", s.serve)
@@ -55,6 +49,18 @@ func newScriptedShop(t *testing.T) *scriptedShop {
 	t.Cleanup(server.Close)
 	s.URL = server.URL
 	return s
+}
+
+// reset sets the responses for a sale that is open.
+func (s *scriptedShop) reset() {
+	s.orders, s.refuse = nil, map[string][]refusal{}
+	start := time.Now()
+	s.view = map[string]any{
+		"id": "one", "sku": "MUG-1", "title": `Mug <b>"one"</b> & more`, "price": 9900, "currency": "CNY", "stock": 100, "free": 60,
+		"phase": "open", "starts_at": at(start.Add(-time.Minute)), "ends_at": at(start.Add(time.Hour)), "lobby_ms": 0, "queue": "fifo",
+		"per_user": 1, "pay_within_ms": 900_000, "waiting": 12, "poll_after_ms": 200,
+	}
+	s.status = map[string]any{"state": "none", "ahead": 0, "eta_ms": 0, "poll_after_ms": 200, "place": ""}
 }
 
 // at formats a time as the API does.

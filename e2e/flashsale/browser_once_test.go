@@ -135,14 +135,13 @@ func TestBrowserWithDefaultLimits(t *testing.T) {
 func TestBrowserZoomed(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
-	s.office.Emulate(browsertest.Device{Width: 320, Height: 450})
 	check := func(p *browsertest.Page, what string) {
 		t.Helper()
 		if p.Text(noScroll) != "true" {
 			t.Errorf("%s scrolls sideways: %s px", what, p.Text(`document.documentElement.scrollWidth`))
 		}
 	}
-	s.login()
+	s.login(browsertest.Device{Width: 320, Height: 450})
 	check(s.office, "the list of sales")
 	starts := s.now().Add(time.Hour).Truncate(time.Second)
 	id := s.create(starts)

@@ -53,7 +53,6 @@ func newStory(t *testing.T) *story {
 		t.Fatal(err)
 	}
 	s.system, s.b = system, chromium.use(t)
-	s.office = s.b.Page(t, "mei", browsertest.Device{Zone: "UTC"})
 	return s
 }
 
@@ -108,8 +107,10 @@ func (s *story) press(name string, asked bool) {
 	}
 }
 
-// login logs the merchant in with the keyboard only, after a wrong password.
-func (s *story) login() {
+// login logs the merchant in on a device with the keyboard only, after a wrong password.
+func (s *story) login(d browsertest.Device) {
+	d.Zone = "UTC"
+	s.office = s.b.Page(s.t, "mei", d)
 	p := s.office
 	p.Open(s.system.OfficeURL + "/")
 	p.Await(`document.activeElement?.id === "f-name"`)
@@ -169,7 +170,7 @@ func (s *story) create(starts time.Time) (id string) {
 func TestBrowserStory(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
-	s.login()
+	s.login(browsertest.Device{})
 	starts := s.now().Add(time.Hour).Truncate(time.Second)
 	url := s.system.ShopURL + "/sales/" + s.create(starts)
 
@@ -422,7 +423,7 @@ func (s *story) checkCurves() {
 func TestBrowserStops(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
-	s.login()
+	s.login(browsertest.Device{})
 	now := s.now().Truncate(time.Millisecond)
 	made := expose(t, s.system.Merchants, "mei", sale.Draft{
 		SKU: "LAMP-1", Title: "Lamp 台灯", Price: 19900, Currency: "CNY", Stock: 1, PerUser: 1, StartsAt: now.Add(time.Second), EndsAt: now.Add(time.Hour),
