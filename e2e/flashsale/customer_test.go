@@ -34,6 +34,7 @@ type customer struct {
 	Ends        end
 	From        string // its client address, which the shop trusts
 	Log         *calllog.Log
+	Quantity    int             // the units that it wants in one order, fewer if fewer are left; 0 for 1
 	Held        *heldPayment    // holds its payment back; nil to pay at once
 	Has         func()          // called when it has a unit
 	Answer      func(time.Time) // called after a response
@@ -68,6 +69,7 @@ type (
 		Refunds int       `json:"refunds"`
 		Reason  string    `json:"reason"`
 		Retry   int64     `json:"retry_after_ms"`
+		Left    int       `json:"left"`
 	}
 )
 
@@ -201,7 +203,7 @@ func (c *customer) buy(ctx context.Context, token string) (receiptBody, bool, er
 		var r receiptBody
 		sent := time.Now()
 		status, body, err := c.call(ctx, http.MethodPost, "/api/sales/"+c.Sale+"/orders",
-			http.Header{"Idempotency-Key": {key}}, map[string]string{"token": token}, &r)
+			http.Header{"Idempotency-Key": {key}}, map[string]any{"token": token, "quantity": max(1, c.Quantity)}, &r)
 		if err != nil {
 			return r, false, err
 		}
@@ -211,6 +213,9 @@ func (c *customer) buy(ctx context.Context, token string) (receiptBody, bool, er
 		switch {
 		case status == http.StatusAccepted:
 			return r, true, nil
+		case r.Reason == "few_left":
+			c.Quantity = max(1, min(c.Quantity-1, r.Left))
+			return r, false, nil // the ticket is still admitted
 		case status != 0 && status < 500 && status != http.StatusTooManyRequests:
 			return r, false, nil // refused: queue again
 		}

@@ -57,7 +57,7 @@ func newTrial(t *testing.T, c run.Config, redis string) *trial {
 	if c.Layers == "" {
 		c.Layers = lenientLayersFile(t)
 	}
-	y := &trial{t: t, config: c, units: 70, customers: 150, arrival: 3 * time.Second, pay: 2 * time.Second, begun: make(chan struct{})}
+	y := &trial{t: t, config: c, units: 100, customers: 150, arrival: 3 * time.Second, pay: 2 * time.Second, begun: make(chan struct{})}
 	if redis != "" {
 		y.redis = redisClient(t, redis)
 	}
@@ -67,7 +67,7 @@ func newTrial(t *testing.T, c run.Config, redis string) *trial {
 
 func (y *trial) draft() sale.Draft {
 	y.start = time.Now().Add(700 * time.Millisecond).Truncate(time.Millisecond)
-	return sale.Draft{SKU: "trial", Title: "trial", Price: 100, Stock: y.units, PerUser: 1, StartsAt: y.start,
+	return sale.Draft{SKU: "trial", Title: "trial", Price: 100, Stock: y.units, PerUser: 3, MaxQuantity: 3, StartsAt: y.start,
 		EndsAt: y.start.Add(time.Hour), Queue: sale.Fifo, PayWithin: y.pay, TokenFor: time.Second}
 }
 
@@ -146,7 +146,7 @@ func (y *trial) customer(ctx context.Context, i int) (string, error) {
 	}
 	move()
 	for {
-		c := &customer{Base: &base, Sale: y.sale, Ends: y.endOf(i), Log: y.log, From: fmt.Sprintf("198.51.%d.%d", i/250, i%250+1),
+		c := &customer{Base: &base, Sale: y.sale, Ends: y.endOf(i), Quantity: []int{1, 1, 2, 1, 1, 3}[i%6], Log: y.log, From: fmt.Sprintf("198.51.%d.%d", i/250, i%250+1),
 			Unavailable: func(err error) {
 				if errors.Is(err, io.ErrUnexpectedEOF) {
 					y.cut.Add(1)

@@ -136,7 +136,7 @@ func (k *Cashier) Checkout(ctx context.Context, user, receipt, returnURL string)
 	if err := r.Sale.CheckAddress(r.Contact.Address); err != nil {
 		return r, "", fmt.Errorf("cashier: %w", err)
 	}
-	if r.Sale.Price == 0 {
+	if r.Price == 0 {
 		if _, err := k.c.Shop.Pay(ctx, receipt, "free-"+in.ID, 0); err != nil {
 			return r, "", err
 		}
@@ -160,7 +160,7 @@ func (k *Cashier) Checkout(ctx context.Context, user, receipt, returnURL string)
 		return r, "", fmt.Errorf("cashier: %w: %d payments of this order have failed", sale.ErrConflict, len(opened))
 	}
 	c := sale.Checkout{Provider: name, Reservation: in.ID, Sale: in.Sale, Receipt: receipt, Attempt: len(opened) + 1,
-		Amount: r.Sale.Price, Currency: r.Sale.Currency, OpenedAt: k.c.Shop.Now(), PayBy: r.PayBy}
+		Amount: r.Price, Currency: r.Sale.Currency, OpenedAt: k.c.Shop.Now(), PayBy: r.PayBy}
 	if c.Ref, c.URL, err = k.open(ctx, p, c, r.Sale, returnURL); err != nil {
 		k.stats.errors.Add(1)
 		k.c.Log.Warn("payment not opened", "provider", name, "reservation", in.ID, "error", err)

@@ -53,7 +53,7 @@ func newCounts() *counts {
 	}
 	for _, l := range []sale.Layer{sale.L0, sale.L1, sale.L2, sale.L3, sale.L4, sale.LS, sale.Layer(other)} {
 		for _, r := range []sale.Reason{
-			sale.NotStarted, sale.HasEnded, sale.IsPaused, sale.IsSoldOut, sale.IsAllTaken, sale.PerUserLimit,
+			sale.NotStarted, sale.HasEnded, sale.IsPaused, sale.IsSoldOut, sale.IsAllTaken, sale.FewLeft, sale.PerUserLimit,
 			sale.NotAdmitted, sale.AdmissionExpired, sale.BadToken, sale.WorkRequired, sale.CaptchaRequired, sale.SignInRequired, sale.QueueFull, sale.NoAdmission, sale.Overloaded,
 			TooMany, Unavailable, other,
 		} {

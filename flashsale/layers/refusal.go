@@ -30,6 +30,9 @@ type Refusal struct {
 	Challenge string
 	Bits      int
 
+	// Left is the number of free units, for sale.FewLeft.
+	Left int64
+
 	// RetryAfter is when to retry, before jitter. If zero, it is one second for a temporary
 	// Reason, and never for any other.
 	RetryAfter time.Duration
@@ -81,6 +84,8 @@ func meaning(r sale.Reason) word {
 		return word{http.StatusConflict, "the payment was not accepted and will be refunded", false}
 	case sale.IsAllTaken:
 		return word{http.StatusConflict, "no unit is free now; some may return", true}
+	case sale.FewLeft:
+		return word{http.StatusConflict, "fewer units are free than wanted", true}
 	case sale.IsSoldOut:
 		return word{http.StatusGone, "sold out", false}
 	case sale.HasEnded:
@@ -191,6 +196,9 @@ func (f Refusal) body(b []byte, m word, wait time.Duration) []byte {
 		b = AppendText(b, f.Challenge)
 		b = append(b, `,"bits":`...)
 		b = strconv.AppendInt(b, int64(f.Bits), 10)
+	}
+	if f.Left > 0 {
+		b = strconv.AppendInt(append(b, `,"left":`...), f.Left, 10)
 	}
 	if wait > 0 {
 		b = append(b, `,"retry_after_ms":`...)

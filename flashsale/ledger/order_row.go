@@ -20,16 +20,19 @@ type orderRow struct {
 	State  sale.OrderState `json:"state"`
 	Price  int64           `json:"price"`
 	Note   string          `json:"note"`
+
+	Quantity int64 `json:"quantity"`
 }
 
 // orderRows declares the columns of orderRow.
-const orderRows = "{rows:pos int, id text, sale text, epoch bigint, usr text, slot int, ticket text, key text, at bigint, pay_by bigint, state text, price bigint, note text}"
+const orderRows = "{rows:pos int, id text, sale text, epoch bigint, usr text, slot int, ticket text, key text, at bigint, pay_by bigint, state text, price bigint, note text, quantity int}"
 
-// columnsOf returns the columns of rows, first id and sale.
+// columnsOf returns the columns of rows, first id, sale and quantity.
 func columnsOf(rows []orderRow) []database.Column {
 	return []database.Column{
 		database.Texts("id", rows, func(n *orderRow) string { return n.ID }),
 		database.Texts("sale", rows, func(n *orderRow) string { return n.Sale }),
+		database.Numbers("quantity", rows, func(n *orderRow) int64 { return n.Quantity }),
 		database.Numbers("epoch", rows, func(n *orderRow) int64 { return n.Epoch }),
 		database.Texts("usr", rows, func(n *orderRow) string { return n.User }),
 		database.Numbers("slot", rows, func(n *orderRow) int64 { return int64(n.Slot) }),
@@ -46,6 +49,6 @@ func columnsOf(rows []orderRow) []database.Column {
 func rowOf(i int, r sale.Reservation) orderRow {
 	return orderRow{
 		Pos: i, ID: r.ID, Sale: r.Sale, Epoch: r.Epoch, User: r.User, Slot: r.Slot, Ticket: r.Ticket, Key: r.Key,
-		At: millis(r.At), PayBy: millis(r.PayBy),
+		At: millis(r.At), PayBy: millis(r.PayBy), Quantity: r.Units(),
 	}
 }

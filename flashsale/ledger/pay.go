@@ -187,7 +187,7 @@ func markPaid(x *database.Tx, accepted []receipt, byID map[string]*sale.Order, s
 	}
 	paid := map[string]int64{}
 	for _, r := range accepted {
-		paid[byID[r.ID].Sale]++
+		paid[byID[r.ID].Sale] += byID[r.ID].Units()
 	}
 	for _, id := range sorted(paid) {
 		var all, stock int64

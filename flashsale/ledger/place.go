@@ -21,6 +21,7 @@ const (
 	noSlot     = "no_slot"     // a user of this sale has no such slot
 	slotTaken  = "slot_taken"  // the user's slot has an order that is pending or paid
 	ticketUsed = "ticket_used" // the ticket has an order
+	tooMany    = "too_many"    // the order, or its user with it, would have more units than allowed
 )
 
 // CreateOrders implements sale.Ledger. It uses one transaction, and as many statements for a
@@ -86,7 +87,11 @@ func (p *placement) write(x *database.Tx) error {
 	if err != nil {
 		return err
 	}
-	results, fresh, err := p.decide(sales, seen)
+	held, err := heldUnits(x, sales, p.rows)
+	if err != nil {
+		return err
+	}
+	results, fresh, err := p.decide(sales, seen, held)
 	if err != nil {
 		return err
 	}
@@ -110,6 +115,9 @@ func validateReservation(r sale.Reservation) error {
 	if y := r.At.Year(); y < 1971 || y > 9998 {
 		err = errors.Join(err, fmt.Errorf("%w: at: got %v, want a time", sale.ErrInvalid, r.At))
 	}
+	if r.Quantity < 0 || r.Quantity > sale.MaxQuantity {
+		err = errors.Join(err, fmt.Errorf("%w: quantity: got %d, want 1 to %d", sale.ErrInvalid, r.Quantity, sale.MaxQuantity))
+	}
 	if r.PayBy.Before(r.At) || r.PayBy.Sub(r.At) > 24*time.Hour {
 		err = errors.Join(err, fmt.Errorf("%w: pay_by: got %v, want a time within a day after at (%v)", sale.ErrInvalid, r.PayBy, r.At))
 	}
@@ -121,8 +129,8 @@ func validateReservation(r sale.Reservation) error {
 
 // capacity holds the units and slots that are left of a sale, whose row is locked.
 type capacity struct {
-	free, price, epoch int64
-	perUser            int
+	free, price, epoch   int64
+	perUser, maxQuantity int64
 }
 
 // lockSales locks the rows of the sales of a batch, in the order of their IDs.
@@ -136,58 +144,16 @@ func lockSales(x *database.Tx, lines []orderRow) (map[string]*capacity, error) {
 	_, err := database.List(x, func(scan func(...any) error) (struct{}, error) {
 		var id string
 		var r capacity
-		err := scan(&id, &r.free, &r.price, &r.epoch, &r.perUser)
+		err := scan(&id, &r.free, &r.price, &r.epoch, &r.perUser, &r.maxQuantity)
 		sales[id] = &r
 		return struct{}{}, err
-	}, "SELECT id, stock - sold, price, epoch, per_user FROM sales WHERE id {among:1} ORDER BY id {lock:sales}", x.Among(ids))
+	}, "SELECT id, stock - sold, price, epoch, per_user, max_quantity FROM sales WHERE id {among:1} ORDER BY id {lock:sales}", x.Among(ids))
 	return sales, err
-}
-
-// existing describes the rows that conflict with an orderRow.
-type existing struct {
-	line         int
-	sale, user   string // of its own reservation, if there is one
-	state        sale.OrderState
-	ticket, slot bool // the ticket has an order; the slot has an active order
-}
-
-// findExisting finds the rows that conflict with a batch. The rows of its sales are locked, so no
-// other transaction adds orders. A concurrent change of an order is not visible yet. The
-// subqueries stand in the SELECT list so that PostgreSQL always uses their indexes: on a table
-// without statistics it would read all orders of a state.
-func findExisting(x *database.Tx, lines []orderRow) ([]existing, error) {
-	doc, err := json.Marshal(lines)
-	if err != nil {
-		return nil, err
-	}
-	return database.List(x, func(scan func(...any) error) (existing, error) {
-		var s existing
-		err := scan(&s.line, &s.sale, &s.user, &s.state, &s.ticket, &s.slot)
-		return s, err
-	}, `SELECT r.pos, coalesce(o.sale, ''), coalesce(o.usr, ''), coalesce(o.state, ''),
-		(SELECT t.reservation FROM orders t WHERE t.sale = r.sale AND t.ticket = r.ticket AND t.state IN ('pending_pay', 'paid', 'expired', 'cancelled') LIMIT 1) IS NOT NULL,
-		(SELECT t.reservation FROM orders t WHERE t.sale = r.sale AND t.usr = r.usr AND t.slot = r.slot AND t.state IN ('pending_pay', 'paid') LIMIT 1) IS NOT NULL
-		FROM `+orderRows+` LEFT JOIN orders o ON o.reservation = r.id`, string(doc))
-}
-
-// noneExists returns errNeedLookup if one of the rows exists. A constraint would also detect it,
-// but would wait for a transaction that changes that order, which may wait for this one.
-func noneExists(x *database.Tx, lines []orderRow) error {
-	all := make([]string, len(lines))
-	for i, n := range lines {
-		all[i] = n.ID
-	}
-	var n int
-	err := x.Row("SELECT count(*) FROM orders WHERE reservation {among:1}", x.Among(all)).Scan(&n)
-	if err == nil && n > 0 {
-		err = errNeedLookup
-	}
-	return err
 }
 
 // decide sets the outcome of every row and returns the new rows. The rows of the sales are
 // locked, so that no epoch begins before the orders of this one are committed.
-func (p *placement) decide(sales map[string]*capacity, seen []existing) ([]sale.OrderResult, []orderRow, error) {
+func (p *placement) decide(sales map[string]*capacity, seen []existing, held map[buyer]int64) ([]sale.OrderResult, []orderRow, error) {
 	lines := p.rows
 	type key struct {
 		sale, user string
@@ -227,21 +193,26 @@ func (p *placement) decide(sales map[string]*capacity, seen []existing) ([]sale.
 			placed[i] = sale.OrderResult{State: sale.Reserved, Fenced: true}
 			continue
 		}
-		slot, ticket := key{n.Sale, n.User, n.Slot}, [2]string{n.Sale, n.Ticket}
-		n.State, n.Price = sale.Rejected, s.price
+		slot, ticket, by := key{n.Sale, n.User, n.Slot}, [2]string{n.Sale, n.Ticket}, buyer{n.Sale, n.User}
+		n.State, n.Price = sale.Rejected, s.price*n.Quantity
 		switch {
-		case n.Slot < 1 || n.Slot > s.perUser:
+		case n.Slot < 1 || int64(n.Slot) > s.perUser:
 			n.Note = noSlot
+		case n.Quantity > s.maxQuantity:
+			n.Note = tooMany
 		case tickets[ticket]:
 			n.Note = ticketUsed
 		case slots[slot]:
 			n.Note = slotTaken
-		case s.free < 1:
+		case held[by]+n.Quantity > s.perUser:
+			n.Note = tooMany
+		case s.free < n.Quantity:
 			placed[i] = sale.OrderResult{State: sale.Reserved}
 			continue
 		default:
 			n.State = sale.PendingPay
-			s.free--
+			s.free -= n.Quantity
+			held[by] += n.Quantity
 			tickets[ticket], slots[slot] = true, true
 		}
 		known[n.ID] = existing{sale: n.Sale, user: n.User, state: n.State}
@@ -261,13 +232,13 @@ func (p *placement) insert(x *database.Tx, fresh []orderRow) error {
 		}
 	}
 	rows, args := x.Rows(2, columnsOf(fresh)...)
-	if _, err := x.Exec(`INSERT INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed, note)
-		SELECT id, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, $1, $1, note FROM `+rows, append([]any{millis(p.now)}, args...)...); err != nil {
+	if _, err := x.Exec(`INSERT INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed, note, quantity)
+		SELECT id, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, $1, $1, note, quantity FROM `+rows, append([]any{millis(p.now)}, args...)...); err != nil {
 		return err
 	}
 	pending := slices.DeleteFunc(slices.Clone(fresh), func(n orderRow) bool { return n.State != sale.PendingPay })
-	rows, args = x.Rows(2, columnsOf(pending)[:2]...)
-	if _, err := x.Exec("INSERT INTO movements (sale, kind, units, reservation, at) SELECT sale, 'sold', -1, id, $1 FROM "+rows,
+	rows, args = x.Rows(2, columnsOf(pending)[:3]...)
+	if _, err := x.Exec("INSERT INTO movements (sale, kind, units, reservation, at) SELECT sale, 'sold', -quantity, id, $1 FROM "+rows,
 		append([]any{millis(p.now)}, args...)...); err != nil {
 		return err
 	}
@@ -275,7 +246,7 @@ func (p *placement) insert(x *database.Tx, fresh []orderRow) error {
 	sold := map[string]int64{}
 	for _, n := range fresh {
 		if n.State == sale.PendingPay {
-			sold[n.Sale]++
+			sold[n.Sale] += n.Quantity
 		}
 	}
 	for _, id := range sorted(sold) {
@@ -304,7 +275,7 @@ func ordersOf(rows []orderRow, state sale.OrderState) []sale.Order {
 	for _, n := range rows {
 		if n.State == state {
 			all = append(all, sale.Order{
-				Reservation: sale.Reservation{ID: n.ID, Sale: n.Sale, User: n.User, Slot: n.Slot, At: database.TimeOf(n.At), PayBy: database.TimeOf(n.PayBy)},
+				Reservation: sale.Reservation{ID: n.ID, Sale: n.Sale, User: n.User, Slot: n.Slot, At: database.TimeOf(n.At), PayBy: database.TimeOf(n.PayBy), Quantity: int(n.Quantity)},
 				State:       state, Price: n.Price,
 			})
 		}
@@ -319,7 +290,8 @@ func (l *orders) MarkLost(ctx context.Context, r sale.Reservation, now time.Time
 		return fail("lose", err)
 	}
 	n := rowOf(0, r)
-	n.Ticket, n.Key, n.Slot = storableText(n.Ticket), storableText(n.Key), max(0, min(n.Slot, 10))
+	n.Ticket, n.Key, n.Slot = storableText(n.Ticket), storableText(n.Key), max(0, min(n.Slot, sale.MaxQuantity))
+	n.Quantity = min(n.Quantity, sale.MaxQuantity)
 	return fail("lose", l.db.Do(ctx, database.Write, func(x *database.Tx) error {
 		k, err := load(x, r.Sale, true) // CreateOrders locks it too, so that one of the two is first
 		if err != nil {
@@ -334,13 +306,13 @@ func (l *orders) MarkLost(ctx context.Context, r sale.Reservation, now time.Time
 		default:
 			return nil
 		}
-		_, err = x.Exec(`INSERT INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'lost', $10, $11, $11)`,
-			n.ID, n.Sale, n.Epoch, n.User, n.Slot, n.Ticket, n.Key, n.At, n.PayBy, k.Price, millis(now))
+		_, err = x.Exec(`INSERT INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed, quantity)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'lost', $10, $11, $11, $12)`,
+			n.ID, n.Sale, n.Epoch, n.User, n.Slot, n.Ticket, n.Key, n.At, n.PayBy, k.Price*n.Quantity, millis(now), n.Quantity)
 		if err != nil {
 			return err
 		}
-		n.State, n.Price = sale.Lost, k.Price
+		n.State, n.Price = sale.Lost, k.Price*n.Quantity
 		return outbox.AppendOrders(x, webhook.OrderLost, ordersOf([]orderRow{n}, sale.Lost), now)
 	}))
 }

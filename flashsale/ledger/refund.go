@@ -78,7 +78,7 @@ func refundPaid(x *database.Tx, crash crashpoint.Hook, o sale.Order, actor, reas
 	}
 	crash.At(crashpoint.CancelMarked)
 	// Fewer paid units than before are a new version, so that older rows do not hide it.
-	if err := execOne(x, "UPDATE sales SET paid = paid - 1, version = version + 1 WHERE id = $1", o.Sale); err != nil {
+	if err := execOne(x, "UPDATE sales SET paid = paid - $2, version = version + 1 WHERE id = $1", o.Sale, o.Units()); err != nil {
 		return o, err
 	}
 	if o, err = order(x, o.ID, ""); err != nil {

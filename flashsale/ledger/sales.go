@@ -18,7 +18,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-const saleColumns = `id, merchant, sku, title, price, currency, stock, per_user, starts_at, ends_at, headroom, queue,
+const saleColumns = `id, merchant, sku, title, price, currency, stock, per_user, max_quantity, starts_at, ends_at, headroom, queue,
 	lobby_ms, pay_within_ms, token_for_ms, work, members_only, address, campaign, sold, paid, state, why, recovering, epoch, version, created`
 
 // sales implements sale.SaleLedger.
@@ -35,7 +35,7 @@ func scanSale(scan func(...any) error) (saleRow, error) {
 	s := &k.Sale
 	var starts, ends, lobby, pay, token, created int64
 	var recovering, members int
-	err := scan(&s.ID, &s.Merchant, &s.SKU, &s.Title, &s.Price, &s.Currency, &s.Stock, &s.PerUser, &starts, &ends, &s.Headroom, &s.Queue,
+	err := scan(&s.ID, &s.Merchant, &s.SKU, &s.Title, &s.Price, &s.Currency, &s.Stock, &s.PerUser, &s.MaxQuantity, &starts, &ends, &s.Headroom, &s.Queue,
 		&lobby, &pay, &token, &s.Work, &members, &s.Address, &s.Campaign, &s.Sold, &s.Paid, &s.State, &s.StateReason, &recovering, &s.Epoch, &s.Version, &created)
 	s.StartsAt, s.EndsAt, s.CreatedAt = database.TimeOf(starts), database.TimeOf(ends), database.TimeOf(created)
 	s.Lobby, s.PayWithin, s.TokenFor = ms(lobby), ms(pay), ms(token)
@@ -109,8 +109,8 @@ func idOf(operation, subject, key string) string {
 func insertDraft(x *database.Tx, s *sale.Sale) (bool, error) {
 	args := append([]any{s.ID, s.Merchant, millis(s.CreatedAt)}, draftArgs(s.Draft)...)
 	n, err := x.Exec(`INSERT INTO sales (id, merchant, created, sku, title, price, currency, stock, per_user,
-		starts_at, ends_at, headroom, queue, lobby_ms, pay_within_ms, token_for_ms, work, members_only, address, campaign)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) ON CONFLICT (id) DO NOTHING`, args...)
+		starts_at, ends_at, headroom, queue, lobby_ms, pay_within_ms, token_for_ms, work, members_only, address, campaign, max_quantity)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21) ON CONFLICT (id) DO NOTHING`, args...)
 	return n == 1, err
 }
 
@@ -160,7 +160,7 @@ func (l *sales) Copy(ctx context.Context, merchant, id, key string, now time.Tim
 func draftArgs(d sale.Draft) []any {
 	return []any{
 		d.SKU, d.Title, d.Price, d.Currency, d.Stock, d.PerUser, millis(d.StartsAt), millis(d.EndsAt), d.Headroom, string(d.Queue),
-		d.Lobby.Milliseconds(), d.PayWithin.Milliseconds(), d.TokenFor.Milliseconds(), d.Work, bit(d.MembersOnly), string(d.Address), d.Campaign,
+		d.Lobby.Milliseconds(), d.PayWithin.Milliseconds(), d.TokenFor.Milliseconds(), d.Work, bit(d.MembersOnly), string(d.Address), d.Campaign, d.MaxQuantity,
 	}
 }
 
@@ -189,7 +189,7 @@ func (l *sales) Edit(ctx context.Context, merchant, id string, version int64, d 
 			return err
 		}
 		_, err := x.Exec(`UPDATE sales SET version = version + 1, sku = $2, title = $3, price = $4, currency = $5, stock = $6, per_user = $7,
-			starts_at = $8, ends_at = $9, headroom = $10, queue = $11, lobby_ms = $12, pay_within_ms = $13, token_for_ms = $14, work = $15, members_only = $16, address = $17, campaign = $18
+			starts_at = $8, ends_at = $9, headroom = $10, queue = $11, lobby_ms = $12, pay_within_ms = $13, token_for_ms = $14, work = $15, members_only = $16, address = $17, campaign = $18, max_quantity = $19
 			WHERE id = $1`, append([]any{k.ID}, draftArgs(d)...)...)
 		return err
 	})

@@ -67,7 +67,7 @@ func (s *state) poll(q *sale.PollRequest, now int64) (sale.TicketStatus, *reserv
 	if at != isWaiting && at != isAbsent && at != isAdmitted || p.state == admitted && p.seen == 0 && q.Reservation == "" {
 		return s.status(p, now), nil
 	}
-	if s.atLimit(p, q.MaxUnits) {
+	if s.atLimit(p, q.MaxUnits, q.Quantity) {
 		st := s.status(p, now)
 		st.Reason = sale.PerUserLimit
 		return st, nil
@@ -76,11 +76,25 @@ func (s *state) poll(q *sale.PollRequest, now int64) (sale.TicketStatus, *reserv
 		s.restore(p)
 	}
 	turns := s.turns
-	h := s.advance(p, q, now)
-	s.see(p, now)
+	h, left := s.advance(p, q, now)
+	if left > 0 && p.state == waiting {
+		s.yield(p, now)
+	} else {
+		s.see(p, now)
+	}
 	st := s.status(p, now)
-	st.Restored, st.NewTurn = at == isAbsent, s.turns > turns
+	st.Restored, st.NewTurn = at == isAbsent && !st.Absent, s.turns > turns
+	if left > 0 {
+		st.Reason, st.Left = sale.FewLeft, left
+	}
 	return st, h
+}
+
+// yield makes a waiting ticket absent. It keeps its rank, and does not hold up those behind it.
+func (s *state) yield(p *userState, now int64) {
+	s.queue.remove(p)
+	s.left++
+	p.seen = now / 1000 * 1000
 }
 
 // restore puts an absent ticket back into the queue.
@@ -98,20 +112,25 @@ func (s *state) restore(p *userState) {
 	s.queue.add(p)
 }
 
-// advance reserves a unit for a present ticket, or admits it, if its turn has come.
-func (s *state) advance(p *userState, q *sale.PollRequest, now int64) *reservation {
+// advance reserves units for a present ticket, or admits it, if its turn has come. If too few are
+// free for the first ticket, it returns how many.
+func (s *state) advance(p *userState, q *sale.PollRequest, now int64) (h *reservation, left int64) {
 	if s.paused || now < s.starts || now >= s.ends || q.MaxBacklog > 0 && int64(len(s.stream.entries)) >= q.MaxBacklog {
-		return nil
+		return nil, 0
 	}
 	ahead := int64(0)
 	if p.state == waiting {
 		ahead = s.queue.ahead(p.rank)
 	}
 	if q.Reservation != "" {
-		if ahead >= s.free {
-			return nil
+		units := quantity(q.Quantity)
+		switch {
+		case ahead+units <= s.free:
+			return s.take(p, q.Reservation, "", units, now), 0
+		case ahead == 0:
+			return nil, s.free
 		}
-		return s.take(p, q.Reservation, "", now)
+		return nil, 0
 	}
 	s.tokens.expire(now)
 	if p.state == waiting && ahead < s.headroom*s.free-s.tokens.n {
@@ -119,7 +138,7 @@ func (s *state) advance(p *userState, q *sale.PollRequest, now int64) *reservati
 		s.turns++
 		p.state, p.batch, p.until = admitted, p.ticket, now/1000*1000+s.tokenFor
 	}
-	return nil
+	return nil, 0
 }
 
 // see sets the deadline of a ticket's presence.

@@ -163,7 +163,7 @@ func (l *shard) executeOpen(s *state, c *command) *journalBatch {
 		}
 	case opReturn:
 		var h *reservation
-		c.returned, h = s.returnUnit(c.user, c.id, c.flag)
+		c.returned, h = s.returnUnits(c.user, c.id, c.flag)
 		if h != nil {
 			return h.batch
 		}

@@ -93,6 +93,7 @@ func newState(o *sale.InitialState, room int, st *stream) *state {
 	}
 	for _, rs := range [][]sale.Reservation{o.Reserved, o.Pending} {
 		for _, r := range rs {
+			r.Quantity = int(r.Units())
 			s.addReservation(s.user(r.User), &reservation{Reservation: r})
 		}
 	}
@@ -111,9 +112,9 @@ func (s *state) user(user string) *userState {
 	return p
 }
 
-// addReservation adds h to the reservations of p and takes a free unit.
+// addReservation adds h to the reservations of p and takes its units.
 func (s *state) addReservation(p *userState, h *reservation) {
-	s.free--
+	s.free -= h.Units()
 	s.reservations[h.ID] = h
 	s.tickets[h.Ticket] = h
 	if h.Key != "" {
@@ -196,7 +197,7 @@ func (s *state) pollOf(j *sale.JoinRequest, now int64) (sale.TicketStatus, *rese
 	if p.place.at > 0 && p.seen == 0 {
 		s.see(p, now) // a new ticket is present
 	}
-	return s.poll(&sale.PollRequest{User: j.User, Reservation: j.Reservation, MaxBacklog: j.MaxBacklog, MaxUnits: j.MaxUnits}, now)
+	return s.poll(&sale.PollRequest{User: j.User, Reservation: j.Reservation, MaxBacklog: j.MaxBacklog, MaxUnits: j.MaxUnits, Quantity: j.Quantity}, now)
 }
 
 func (s *state) joinRefused(p *userState, j *sale.JoinRequest, now int64) sale.Reason {
@@ -211,7 +212,7 @@ func (s *state) joinRefused(p *userState, j *sale.JoinRequest, now int64) sale.R
 		return sale.IsPaused
 	case now < opens:
 		return sale.NotStarted
-	case p != nil && s.atLimit(p, j.MaxUnits):
+	case s.atLimit(p, j.MaxUnits, j.Quantity):
 		return sale.PerUserLimit
 	case j.Batch == "" && j.Max > 0 && int64(s.queue.len()) >= j.Max, p == nil && len(s.users) >= s.maxTickets, len(s.reservations) >= s.maxTickets:
 		return sale.QueueFull
@@ -254,18 +255,22 @@ func (s *state) reserve(a *sale.ReserveRequest, now int64) (sale.ReserveResult, 
 	}
 	p := s.users[a.User]
 	if why := s.reserveRefused(p, a, now); why != sale.OK {
-		return sale.ReserveResult{Reason: why}, nil
+		o := sale.ReserveResult{Reason: why}
+		if why == sale.FewLeft {
+			o.Left = s.free
+		}
+		return o, nil
 	}
-	h = s.take(p, a.Reservation, a.Key, now)
+	h = s.take(p, a.Reservation, a.Key, quantity(a.Quantity), now)
 	return sale.ReserveResult{Reservation: h.Reservation}, h
 }
 
-// take reserves a free unit for the waiting or admitted ticket of p.
-func (s *state) take(p *userState, id, key string, now int64) *reservation {
+// take reserves free units for the waiting or admitted ticket of p.
+func (s *state) take(p *userState, id, key string, units int64, now int64) *reservation {
 	at := timeOf(now)
 	h := &reservation{Reservation: sale.Reservation{
 		ID: id, Sale: s.id, Epoch: s.epoch, User: p.user, Slot: p.unusedSlot(),
-		Ticket: p.ticket, Key: key, At: at, PayBy: at.Add(s.pay),
+		Ticket: p.ticket, Key: key, At: at, PayBy: at.Add(s.pay), Quantity: int(units),
 	}}
 	s.addReservation(p, h)
 	if p.state == waiting {
@@ -284,8 +289,9 @@ func (s *state) transfer(r sale.Reservation) (ok, isNew bool, h *reservation) {
 		return h.User == r.User, false, h
 	}
 	p := s.users[r.User]
-	if s.free <= 0 || s.tickets[r.Ticket] != nil || r.Key != "" && s.keys[userKey{r.User, r.Key}] != nil ||
-		p != nil && len(p.reserved) >= s.perUser || p == nil && len(s.users) >= s.maxTickets || len(s.reservations) >= s.maxTickets {
+	r.Quantity = int(r.Units())
+	if s.free < r.Units() || s.tickets[r.Ticket] != nil || r.Key != "" && s.keys[userKey{r.User, r.Key}] != nil ||
+		p.units()+r.Units() > int64(s.perUser) || p == nil && len(s.users) >= s.maxTickets || len(s.reservations) >= s.maxTickets {
 		return false, false, nil
 	}
 	p = s.user(r.User)
@@ -297,7 +303,7 @@ func (s *state) transfer(r sale.Reservation) (ok, isNew bool, h *reservation) {
 	return true, true, h
 }
 
-// unusedSlot returns the lowest slot without a unit.
+// unusedSlot returns the lowest slot without a reservation.
 func (p *userState) unusedSlot() int {
 	slot := 1
 	for _, h := range p.reserved {
@@ -320,21 +326,19 @@ func (s *state) reserveRefused(p *userState, a *sale.ReserveRequest, now int64) 
 		return sale.NotAdmitted
 	case s.situation(p, now) == isOver:
 		return sale.AdmissionExpired
-	case s.atLimit(p, a.MaxUnits):
+	case s.atLimit(p, a.MaxUnits, a.Quantity):
 		return sale.PerUserLimit
 	case s.free <= 0:
 		return sale.IsAllTaken
+	case s.free < quantity(a.Quantity):
+		return sale.FewLeft
 	}
 	return sale.OK
 }
 
-// atLimit reports whether p can reserve no more units. max is the MaxUnits of the request.
-func (s *state) atLimit(p *userState, max int) bool {
-	return len(p.reserved) >= s.perUser || max > 0 && len(p.reserved) >= max || p.unpaid >= sale.MaxUnpaid
-}
-
-// returnUnit returns a unit. It also returns the reservation, if this user has it.
-func (s *state) returnUnit(user, id string, unpaid bool) (bool, *reservation) {
+// returnUnits returns the units of a reservation. It also returns the reservation, if this user
+// has it.
+func (s *state) returnUnits(user, id string, unpaid bool) (bool, *reservation) {
 	h := s.reservations[id]
 	if h == nil || h.User != user {
 		return false, nil
@@ -343,7 +347,7 @@ func (s *state) returnUnit(user, id string, unpaid bool) (bool, *reservation) {
 		return false, h
 	}
 	h.returned = true
-	s.free++
+	s.free += h.Units()
 	s.paid = min(s.paid, s.stock-s.free)
 	p := s.users[user]
 	p.reserved = slices.DeleteFunc(p.reserved, func(o *reservation) bool { return o == h })

@@ -48,6 +48,7 @@ type saleJSON struct {
 	Currency  string `json:"currency"`
 	Stock     int64  `json:"stock"`
 	PerUser   int    `json:"per_user"`
+	Quantity  int    `json:"max_quantity"`
 	StartsAt  string `json:"starts_at"`
 	EndsAt    string `json:"ends_at"`
 	Headroom  int    `json:"headroom"`
@@ -69,7 +70,7 @@ type saleJSON struct {
 
 func saleOf(s *sale.Sale) saleJSON {
 	return saleJSON{
-		s.ID, s.SKU, s.Title, s.Price, s.Currency, s.Stock, s.PerUser, moment(s.StartsAt), moment(s.EndsAt), s.Headroom,
+		s.ID, s.SKU, s.Title, s.Price, s.Currency, s.Stock, s.PerUser, s.MaxQuantity, moment(s.StartsAt), moment(s.EndsAt), s.Headroom,
 		string(s.Queue), millis(s.Lobby), millis(s.PayWithin), millis(s.TokenFor), s.Work, membersOnly(s), string(s.Address), s.Campaign, s.Sold, s.Paid, string(s.State), s.StateReason, s.Epoch, s.Version,
 	}
 }
@@ -87,6 +88,7 @@ type orderJSON struct {
 	User        string       `json:"user"`
 	Slot        int          `json:"slot"`
 	State       string       `json:"state"`
+	Quantity    int64        `json:"quantity"`
 	Price       int64        `json:"price"`
 	At          string       `json:"at"`
 	PayBy       string       `json:"pay_by"`
@@ -109,7 +111,7 @@ type contactJSON struct {
 
 func orderOf(v *visit, o *sale.Order) orderJSON {
 	j := orderJSON{
-		o.ID, o.User, o.Slot, string(o.State), o.Price, moment(o.At), moment(o.PayBy), moment(o.ChangedAt), o.Payment, o.Refunds, o.Refunded, nil,
+		o.ID, o.User, o.Slot, string(o.State), o.Units(), o.Price, moment(o.At), moment(o.PayBy), moment(o.ChangedAt), o.Payment, o.Refunds, o.Refunded, nil,
 	}
 	if c := o.Contact; c != (sale.Contact{}) {
 		if !v.contacts() {
@@ -123,10 +125,10 @@ func orderOf(v *visit, o *sale.Order) orderJSON {
 // readDraft decodes a draft and, with edit, the version that it replaces.
 func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.RequestError) {
 	var starts, ends, queue, address string
-	var perUser, headroom, lobby, payWithin, tokenFor, work, only int64
+	var perUser, maxQuantity, headroom, lobby, payWithin, tokenFor, work, only int64
 	members := []wire.Member{
 		{Name: "sku", Text: &d.SKU}, {Name: "title", Text: &d.Title}, {Name: "price", Num: &d.Price},
-		{Name: "currency", Text: &d.Currency}, {Name: "stock", Num: &d.Stock}, {Name: "per_user", Num: &perUser, Min: math.MinInt32, Max: math.MaxInt32},
+		{Name: "currency", Text: &d.Currency}, {Name: "stock", Num: &d.Stock}, {Name: "per_user", Num: &perUser, Min: math.MinInt32, Max: math.MaxInt32}, {Name: "max_quantity", Num: &maxQuantity, Min: math.MinInt32, Max: math.MaxInt32},
 		{Name: "starts_at", Text: &starts}, {Name: "ends_at", Text: &ends}, {Name: "headroom", Num: &headroom, Min: math.MinInt32, Max: math.MaxInt32},
 		{Name: "queue", Text: &queue}, {Name: "lobby_ms", Num: &lobby, Max: int64(math.MaxInt64 / time.Millisecond)}, {Name: "pay_within_ms", Num: &payWithin, Max: int64(math.MaxInt64 / time.Millisecond)},
 		{Name: "token_for_ms", Num: &tokenFor, Max: int64(math.MaxInt64 / time.Millisecond)}, {Name: "work", Num: &work, Min: math.MinInt32, Max: math.MaxInt32},
@@ -148,7 +150,7 @@ func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.Req
 	if d.EndsAt, f = instant("ends_at", ends); f != nil {
 		return d, 0, f
 	}
-	d.PerUser, d.Headroom, d.Work = int(perUser), int(headroom), int(work)
+	d.PerUser, d.MaxQuantity, d.Headroom, d.Work = int(perUser), int(maxQuantity), int(headroom), int(work)
 	d.Lobby, d.PayWithin, d.TokenFor = time.Duration(lobby)*time.Millisecond, time.Duration(payWithin)*time.Millisecond, time.Duration(tokenFor)*time.Millisecond
 	return d, version, nil
 }

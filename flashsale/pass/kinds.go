@@ -147,9 +147,13 @@ func (k *Keys) OpenToken(text string) (Token, error) {
 	return t, nil
 }
 
-// Receipt signs a reservation without its Key.
+// Receipt signs a reservation without its Key. A quantity of 1 is not in it, as in receipts from
+// before there were quantities.
 func (k *Keys) Receipt(r sale.Reservation) string {
 	w := write().text(r.ID, r.Sale).num(r.Epoch).text(r.User).num(int64(r.Slot)).text(r.Ticket).at(r.At, r.PayBy)
+	if r.Units() > 1 {
+		w = w.num(r.Units())
+	}
 	return k.seal(receipt, w.b, w.fits())
 }
 
@@ -160,8 +164,11 @@ func (k *Keys) OpenReceipt(text string) (sale.Reservation, error) {
 		return sale.Reservation{}, err
 	}
 	r := sale.Reservation{ID: f.text(), Sale: f.text(), Epoch: f.num(), User: f.text(), Slot: int(f.num()),
-		Ticket: f.text(), At: f.at(), PayBy: f.at()}
-	if !f.done() {
+		Ticket: f.text(), At: f.at(), PayBy: f.at(), Quantity: 1}
+	if len(f) > 0 {
+		r.Quantity = int(f.num())
+	}
+	if !f.done() || r.Quantity < 1 {
 		return sale.Reservation{}, ErrBad
 	}
 	return r, nil

@@ -19,7 +19,7 @@ var (
 	theSession = pass.Session{User: "u-1", Expires: at}
 	theTicket  = pass.Ticket{Sale: "s1", Epoch: 3, User: "u-1", Ticket: "t-1", Rank: 1 << 50}
 	theToken   = pass.Token{Sale: "s1", Epoch: 3, User: "u-1", Ticket: "t-1", Batch: "b", Until: at}
-	theReceipt = sale.Reservation{ID: "r-1", Sale: "s1", Epoch: 3, User: "u-1", Slot: 2, Ticket: "t-1", At: at, PayBy: at.Add(time.Minute)}
+	theReceipt = sale.Reservation{ID: "r-1", Sale: "s1", Epoch: 3, User: "u-1", Slot: 2, Ticket: "t-1", At: at, PayBy: at.Add(time.Minute), Quantity: 1}
 )
 
 func keys(t testing.TB, secret []byte, older ...[]byte) *pass.Keys {
@@ -52,6 +52,25 @@ func kinds() []kind {
 			func(k *pass.Keys, s string) (any, error) { return k.OpenToken(s) }},
 		{"receipt", theReceipt, func(k *pass.Keys) string { return k.Receipt(theReceipt) },
 			func(k *pass.Keys, s string) (any, error) { return k.OpenReceipt(s) }},
+	}
+}
+
+// TestReceiptQuantity checks that a receipt has its units, and that one of one unit is as before
+// there were quantities.
+func TestReceiptQuantity(t *testing.T) {
+	k := keys(t, secret)
+	for quantity := range sale.MaxQuantity + 1 {
+		r := theReceipt
+		r.Quantity = quantity
+		text := k.Receipt(r)
+		want := r
+		want.Quantity = max(1, quantity)
+		if got, err := k.OpenReceipt(text); err != nil || got != want {
+			t.Errorf("receipt of %d units opens as %+v, %v", quantity, got, err)
+		}
+		if same := text == k.Receipt(theReceipt); same != (quantity <= 1) {
+			t.Errorf("receipt of %d units is the same as that of one: %v", quantity, same)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/floodweir/weir/flashsale/sale"
@@ -22,7 +23,7 @@ func (g *Inventory) Join(ctx context.Context, j sale.JoinRequest) (sale.TicketSt
 	words, _, err := g.on(ctx, &g.scripts.join, j.Sale, j.Epoch,
 		escape(j.User), j.Ticket, itoa(j.Rank), itoa(j.Lot), itoa(j.Max),
 		flag(j.Batch != ""), escape(j.Batch), itoa(until), itoa(g.cfg.MaxTickets), itoa(sale.MaxUnpaid),
-		j.Reservation, itoa(j.MaxBacklog), strconv.Itoa(j.MaxUnits))
+		j.Reservation, itoa(j.MaxBacklog), strconv.Itoa(j.MaxUnits), quantity(j.Quantity))
 	if err != nil {
 		return sale.TicketStatus{}, err
 	}
@@ -46,7 +47,7 @@ func (g *Inventory) Poll(ctx context.Context, p sale.PollRequest) (sale.TicketSt
 	if err := p.Validate(); err != nil {
 		return sale.TicketStatus{}, err
 	}
-	words, _, err := g.on(ctx, &g.scripts.poll, p.Sale, p.Epoch, escape(p.User), p.Reservation, itoa(p.MaxBacklog), itoa(sale.MaxUnpaid), strconv.Itoa(p.MaxUnits))
+	words, _, err := g.on(ctx, &g.scripts.poll, p.Sale, p.Epoch, escape(p.User), p.Reservation, itoa(p.MaxBacklog), itoa(sale.MaxUnpaid), strconv.Itoa(p.MaxUnits), quantity(p.Quantity))
 	if err != nil {
 		return sale.TicketStatus{}, err
 	}
@@ -62,13 +63,29 @@ func (g *Inventory) one(doing string, words []string) (int, error) {
 	return int(ns[0]), nil
 }
 
+// quantity formats the number of units of a request.
+func quantity(n int) string { return strconv.Itoa(max(1, n)) }
+
+// reasonOf parses a reason, with the number of free units behind that of FewLeft.
+func reasonOf(text string) (sale.Reason, int64, error) {
+	reason, left, ok := strings.Cut(text, " ")
+	if !ok {
+		return sale.Reason(reason), 0, nil
+	}
+	n, err := numbers(left)
+	if err != nil {
+		return "", 0, err
+	}
+	return sale.Reason(reason), n[0], nil
+}
+
 var places = map[string]sale.TicketState{
 	"-": sale.NoTicket, "w": sale.Waiting, "a": sale.Admitted, "s": sale.Spent, "p": sale.TicketExpired,
 	"g": sale.Waiting, // and absent
 }
 
 // standing parses a status: reason, state, ticket, rank, ahead, batch, until, poll, changes, ID
-// and record of the last reservation, then ID and record of each reserved unit.
+// and record of the last reservation, then ID and record of each reservation.
 func (g *Inventory) standing(ctx context.Context, doing, id string, epoch int64, words []string) (st sale.TicketStatus, err error) {
 	if len(words) == 1 && words[0] == "taken" {
 		return st, fmt.Errorf("redisinventory: %s: Reservation: want an ID that no reservation has: %w", doing, sale.ErrInvalid)
@@ -80,7 +97,10 @@ func (g *Inventory) standing(ctx context.Context, doing, id string, epoch int64,
 	if err != nil {
 		return st, g.failed(doing, err)
 	}
-	st.Reason, st.State = sale.Reason(words[0]), places[words[1]]
+	if st.Reason, st.Left, err = reasonOf(words[0]); err != nil {
+		return sale.TicketStatus{}, g.failed(doing, err)
+	}
+	st.State = places[words[1]]
 	st.Absent, st.Restored, st.NewTurn, st.Poll = words[1] == "g", ns[4]&1 != 0, ns[4]&2 != 0, time.Duration(ns[3])*time.Millisecond
 	if st.State != sale.NoTicket {
 		st.Ticket, st.Rank = words[2], ns[0]

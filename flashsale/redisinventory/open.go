@@ -66,7 +66,7 @@ func (g *Inventory) Open(ctx context.Context, o sale.InitialState) error {
 		flag(s.State == sale.Paused), itoa(s.Stock),
 		itoa(s.StartsAt.UnixMilli()), itoa(s.EndsAt.UnixMilli()), itoa(s.Lobby.Milliseconds()),
 		flag(s.Queue == sale.Shuffled), strconv.Itoa(s.PerUser), itoa(s.PayWithin.Milliseconds()),
-		strconv.Itoa(s.Headroom), itoa(s.TokenFor.Milliseconds()), itoa(s.Paid), itoa(s.Version),
+		strconv.Itoa(s.Headroom), itoa(s.TokenFor.Milliseconds()), itoa(s.Paid), itoa(s.Version), itoa(o.Units()),
 	})
 	switch {
 	case err != nil:

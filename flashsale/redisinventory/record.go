@@ -66,10 +66,14 @@ func unescape(s string) (string, error) {
 }
 
 // record encodes a reservation as it is stored under its ID: "held slot at payby epoch user
-// ticket key".
+// ticket key". The slot of several units is "slot/quantity".
 func record(r *sale.Reservation) string {
-	return fmt.Sprintf("h %d %d %d %d %s %s %s",
-		r.Slot, r.At.UnixMilli(), r.PayBy.UnixMilli(), r.Epoch, escape(r.User), r.Ticket, escape(r.Key))
+	slot := strconv.Itoa(r.Slot)
+	if r.Units() > 1 {
+		slot = fmt.Sprintf("%d/%d", r.Slot, r.Quantity)
+	}
+	return fmt.Sprintf("h %s %d %d %d %s %s %s",
+		slot, r.At.UnixMilli(), r.PayBy.UnixMilli(), r.Epoch, escape(r.User), r.Ticket, escape(r.Key))
 }
 
 // maxRecord bounds the length of a record that is parsed. It is above the longest record that
@@ -84,6 +88,14 @@ func parse(id, saleID, text string) (r sale.Reservation, err error) {
 	fields := strings.Split(text, " ")
 	if len(fields) != 8 || fields[0] != "h" && fields[0] != "r" {
 		return r, fmt.Errorf("the record %.100q, want \"held slot at payby epoch user ticket key\"", text)
+	}
+	quantity := "1"
+	if slot, many, ok := strings.Cut(fields[1], "/"); ok {
+		fields[1], quantity = slot, many
+	}
+	units, err := strconv.Atoi(quantity)
+	if err != nil || units < 1 || units > sale.MaxQuantity {
+		return r, fmt.Errorf("the quantity %.100q, want 1 to %d", quantity, sale.MaxQuantity)
 	}
 	var n [4]int64
 	for i := range n {
@@ -113,7 +125,7 @@ func parse(id, saleID, text string) (r sale.Reservation, err error) {
 	}
 	return sale.Reservation{
 		ID: id, Sale: saleID, Epoch: n[3], User: user, Slot: int(n[0]), Ticket: fields[6], Key: key,
-		At: instant(n[1]), PayBy: instant(n[2]),
+		At: instant(n[1]), PayBy: instant(n[2]), Quantity: units,
 	}, nil
 }
 

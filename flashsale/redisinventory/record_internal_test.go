@@ -29,7 +29,9 @@ func FuzzParse(f *testing.F) {
 	r := sale.Reservation{ID: "0123456789abcdef", Sale: "s", Epoch: 3, User: "a user", Slot: 2, Ticket: "ticket-0123456789",
 		Key: "k k", At: time.UnixMilli(1_700_000_000_000), PayBy: time.UnixMilli(1_700_000_060_000)}
 	f.Add(record(&r))
-	for _, s := range []string{"", "h", "h 1 2 3 4 u ticket-0123456789 ", "r 1 2 3 4 u ticket-0123456789 k", "h -1 2 3 4 u t k", strings.Repeat("h ", 600), "h 1 2 3 4 %4 ticket-0123456789 %"} {
+	r.Quantity = 3
+	f.Add(record(&r))
+	for _, s := range []string{"", "h", "h 1 2 3 4 u ticket-0123456789 ", "r 1 2 3 4 u ticket-0123456789 k", "h -1 2 3 4 u t k", "h 1/0 2 3 4 u ticket-0123456789 ", "h 1/11 2 3 4 u ticket-0123456789 ", "h 1/ 2 3 4 u ticket-0123456789 ", strings.Repeat("h ", 600), "h 1 2 3 4 %4 ticket-0123456789 %"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -47,8 +49,20 @@ func FuzzParse(f *testing.F) {
 func TestRecord(t *testing.T) {
 	r := sale.Reservation{ID: "0123456789abcdef", Sale: "s", Epoch: 3, User: "a {user} 100% \xff", Slot: 2, Ticket: "ticket-0123456789",
 		Key: "", At: time.UnixMilli(1_700_000_000_001).UTC(), PayBy: time.UnixMilli(1_700_000_060_000).UTC()}
-	if got, err := parse(r.ID, "s", record(&r)); err != nil || got != r {
-		t.Errorf("parse(%q) = %+v, %v, want %+v", record(&r), got, err, r)
+	for r.Quantity = range sale.MaxQuantity + 1 {
+		want := r
+		want.Quantity = max(1, r.Quantity) // one unit is written as before there were quantities
+		if got, err := parse(r.ID, "s", record(&r)); err != nil || got != want {
+			t.Errorf("parse(%q) = %+v, %v, want %+v", record(&r), got, err, want)
+		}
+	}
+	if got := record(&sale.Reservation{ID: r.ID, Slot: 2, Ticket: r.Ticket, User: "u", At: r.At, PayBy: r.PayBy}); !strings.HasPrefix(got, "h 2 17") {
+		t.Errorf("record of one unit = %q, want the slot alone", got)
+	}
+	for _, quantity := range []string{"0", "11", "", "x", "-1"} {
+		if got, err := parse(r.ID, "s", "h 1/"+quantity+" 2 3 4 u ticket-0123456789 "); err == nil {
+			t.Errorf("parse of the quantity %q = %+v", quantity, got)
+		}
 	}
 }
 

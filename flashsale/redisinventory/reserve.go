@@ -14,7 +14,7 @@ func (g *Inventory) Reserve(ctx context.Context, a sale.ReserveRequest) (sale.Re
 	if err := a.Validate(); err != nil {
 		return sale.ReserveResult{}, err
 	}
-	words, _, err := g.on(ctx, &g.scripts.reserve, a.Sale, a.Epoch, escape(a.User), a.Ticket, escape(a.Key), a.Reservation, itoa(sale.MaxUnpaid), strconv.Itoa(a.MaxUnits))
+	words, _, err := g.on(ctx, &g.scripts.reserve, a.Sale, a.Epoch, escape(a.User), a.Ticket, escape(a.Key), a.Reservation, itoa(sale.MaxUnpaid), strconv.Itoa(a.MaxUnits), quantity(a.Quantity))
 	if err != nil {
 		return sale.ReserveResult{}, err
 	}
@@ -25,7 +25,11 @@ func (g *Inventory) Reserve(ctx context.Context, a sale.ReserveRequest) (sale.Re
 		return sale.ReserveResult{}, fmt.Errorf("redisinventory: reserve: ReserveRequest.Reservation is %q, want an ID that no reservation has: %w", a.Reservation, sale.ErrInvalid)
 	}
 	if words[0] != "" {
-		return sale.ReserveResult{Reason: sale.Reason(words[0])}, nil
+		reason, left, err := reasonOf(words[0])
+		if err != nil {
+			return sale.ReserveResult{}, g.failed("reserve", err)
+		}
+		return sale.ReserveResult{Reason: reason, Left: left}, nil
 	}
 	r, err := parse(words[2], a.Sale, words[3])
 	if err != nil {
@@ -41,7 +45,7 @@ func (g *Inventory) Transfer(ctx context.Context, epoch int64, r sale.Reservatio
 	}
 	words, _, err := g.on(ctx, &g.scripts.transfer, r.Sale, epoch, escape(r.User), r.Ticket, escape(r.Key), r.ID,
 		itoa(r.At.UnixMilli()), itoa(r.PayBy.UnixMilli()), itoa(g.cfg.MaxTickets),
-		itoa(r.Epoch), strconv.Itoa(r.Slot))
+		itoa(r.Epoch), strconv.Itoa(r.Slot), itoa(r.Units()))
 	if err != nil {
 		return false, err
 	}

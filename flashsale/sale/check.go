@@ -31,6 +31,8 @@ func (j JoinRequest) Validate() error {
 		return invalid("JoinRequest.MaxBacklog", j.MaxBacklog, "0 or more")
 	case j.MaxUnits < 0:
 		return invalid("JoinRequest.MaxUnits", j.MaxUnits, "0 or more")
+	case !isQuantity(j.Quantity):
+		return invalid("JoinRequest.Quantity", j.Quantity, quantities)
 	}
 	return nil
 }
@@ -46,6 +48,8 @@ func (p PollRequest) Validate() error {
 		return invalid("PollRequest.MaxBacklog", p.MaxBacklog, "0 or more")
 	case p.MaxUnits < 0:
 		return invalid("PollRequest.MaxUnits", p.MaxUnits, "0 or more")
+	case !isQuantity(p.Quantity):
+		return invalid("PollRequest.Quantity", p.Quantity, quantities)
 	}
 	return nil
 }
@@ -64,6 +68,8 @@ func (a ReserveRequest) Validate() error {
 		return invalid("ReserveRequest.Reservation", a.Reservation, "16 to 64 letters, digits, -")
 	case a.MaxUnits < 0:
 		return invalid("ReserveRequest.MaxUnits", a.MaxUnits, "0 or more")
+	case !isQuantity(a.Quantity):
+		return invalid("ReserveRequest.Quantity", a.Quantity, quantities)
 	}
 	return nil
 }
@@ -82,6 +88,8 @@ func (r Reservation) Validate() error {
 		return invalid("Reservation.Ticket", r.Ticket, "16 to 64 letters, digits, -")
 	case !isStoredKey(r.Key):
 		return invalid("Reservation.Key", r.Key, "at most 64 bytes of UTF-8")
+	case !isQuantity(r.Quantity):
+		return invalid("Reservation.Quantity", r.Quantity, quantities)
 	case r.At.UnixMilli() < 0 || r.PayBy.Before(r.At):
 		return invalid("Reservation.PayBy", r.PayBy, "a time after At, both after 1970")
 	}
@@ -89,8 +97,8 @@ func (r Reservation) Validate() error {
 }
 
 // Validate returns an error that wraps ErrInvalid if o is not valid. Its Draft must have its
-// defaults. Reserved and Pending together need at most Stock units, and each reservation needs
-// a slot of its user, from 1 to PerUser.
+// defaults. Reserved and Pending together need at most Stock units, those of a user at most
+// PerUser. Each reservation needs a slot of its user, from 1 to PerUser.
 func (o *InitialState) Validate() error {
 	s := &o.Sale
 	switch {
@@ -110,8 +118,8 @@ func (o *InitialState) Validate() error {
 		return invalid("InitialState.Sale.Headroom", s.Headroom, "0 or more, as TokenFor")
 	case !s.StartsAt.Before(s.EndsAt):
 		return invalid("InitialState.Sale.EndsAt", s.EndsAt, "a time after StartsAt")
-	case int64(len(o.Reserved)+len(o.Pending)) > s.Stock:
-		return invalid("InitialState.Reserved", len(o.Reserved)+len(o.Pending), fmt.Sprintf("at most %d, the stock, with Pending", s.Stock))
+	case o.Units() > s.Stock:
+		return invalid("InitialState.Reserved", o.Units(), fmt.Sprintf("at most %d units, the stock, with Pending", s.Stock))
 	}
 	for user, n := range o.Unpaid {
 		if !isUser(user) || n < 1 || n > 1<<30 {
@@ -124,6 +132,7 @@ func (o *InitialState) Validate() error {
 	}
 	ids := make(map[string]bool, len(o.Reserved)+len(o.Pending))
 	slots := make(map[slot]bool, len(o.Reserved)+len(o.Pending))
+	units := make(map[string]int64)
 	for _, rs := range [][]Reservation{o.Reserved, o.Pending} {
 		for _, r := range rs {
 			at := slot{r.User, r.Slot}
@@ -134,11 +143,25 @@ func (o *InitialState) Validate() error {
 				return invalid("InitialState.Reserved", r.ID, "each reservation once")
 			case r.Slot < 1 || r.Slot > s.PerUser || slots[at]:
 				return invalid("InitialState.Reserved", fmt.Sprintf("%s on slot %d", r.ID, r.Slot), "a slot from 1 to PerUser for each")
+			case !isQuantity(r.Quantity) || units[r.User]+r.Units() > int64(s.PerUser):
+				return invalid("InitialState.Reserved", fmt.Sprintf("%s of %d units", r.ID, r.Quantity), "at most PerUser units for each user")
 			}
 			ids[r.ID], slots[at] = true, true
+			units[r.User] += r.Units()
 		}
 	}
 	return nil
+}
+
+// Units returns the number of units of Reserved and Pending.
+func (o *InitialState) Units() int64 {
+	n := int64(0)
+	for _, rs := range [][]Reservation{o.Reserved, o.Pending} {
+		for i := range rs {
+			n += rs[i].Units()
+		}
+	}
+	return n
 }
 
 // IsID reports whether s can be the ID of a ticket or a reservation: 16 to 64 letters, digits, -.
@@ -166,6 +189,13 @@ func IsWorkerName(s string) bool {
 	}
 	return true
 }
+
+// MaxQuantity is the largest Draft.MaxQuantity and Draft.PerUser.
+const MaxQuantity = 10
+
+const quantities = "1 to 10, or 0 for 1"
+
+func isQuantity(n int) bool { return n >= 0 && n <= MaxQuantity }
 
 // MaxKey is the maximum length of an Idempotency-Key.
 const MaxKey = 64

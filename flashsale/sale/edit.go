@@ -42,7 +42,7 @@ func (t Terms) Validate() error {
 //
 //   - Title.
 //   - EndsAt, to a time at least MinNotice ahead.
-//   - PerUser, to a larger number: buyers may hold as many units as before.
+//   - PerUser and MaxQuantity, to a larger number: buyers may hold as many units as before.
 //   - PayWithin, for the reservations from then on.
 //   - Work, for the tickets from then on.
 //   - Campaign: the sale joins or leaves the page of a campaign.
@@ -69,6 +69,8 @@ func (s *Sale) ValidateEdit(d Draft, now time.Time) error {
 			f.check(d.EndsAt.Sub(now) >= MinNotice, TooEarly, v.field, v.text, "a time from "+timeText(now.Add(MinNotice))+" on")
 		case "per_user":
 			f.check(d.PerUser > s.PerUser, OnlyMore, v.field, v.text, was+" to 10: buyers may hold so many units")
+		case "max_quantity":
+			f.check(d.MaxQuantity > s.MaxQuantity, OnlyMore, v.field, v.text, was+" to per_user: orders may have so many units")
 		case "stock":
 			f.check(false, IsFixed, v.field, v.text, was+": to add units, use the call for it")
 		default:
@@ -97,7 +99,7 @@ type fieldText struct{ field, text string }
 func (d Draft) values() []fieldText {
 	return []fieldText{
 		{"sku", fmt.Sprintf("%q", d.SKU)}, {"title", fmt.Sprintf("%q", d.Title)}, {"price", fmt.Sprint(d.Price)}, {"currency", fmt.Sprintf("%q", d.Currency)},
-		{"stock", fmt.Sprint(d.Stock)}, {"per_user", fmt.Sprint(d.PerUser)}, {"starts_at", timeText(d.StartsAt)}, {"ends_at", timeText(d.EndsAt)},
+		{"stock", fmt.Sprint(d.Stock)}, {"per_user", fmt.Sprint(d.PerUser)}, {"max_quantity", fmt.Sprint(d.MaxQuantity)}, {"starts_at", timeText(d.StartsAt)}, {"ends_at", timeText(d.EndsAt)},
 		{"headroom", fmt.Sprint(d.Headroom)}, {"queue", fmt.Sprintf("%q", d.Queue)}, {"lobby", d.Lobby.String()}, {"pay_within", d.PayWithin.String()},
 		{"token_for", d.TokenFor.String()}, {"work", fmt.Sprint(d.Work)}, {"members_only", fmt.Sprint(d.MembersOnly)},
 		{"address", fmt.Sprintf("%q", d.Address)}, {"campaign", fmt.Sprintf("%q", d.Campaign)},

@@ -12,12 +12,12 @@ import (
 // TestEditSeesEveryField checks that no field of a Draft can change unnoticed.
 func TestEditSeesEveryField(t *testing.T) {
 	now := time.Date(2031, 5, 1, 10, 0, 0, 0, time.UTC)
-	before := sale.Draft{SKU: "tea", Title: "Tea", Price: 9900, Stock: 5, StartsAt: now, EndsAt: now.Add(time.Hour)}.WithDefaults()
+	before := sale.Draft{SKU: "tea", Title: "Tea", Price: 9900, Stock: 5, PerUser: 2, StartsAt: now, EndsAt: now.Add(time.Hour)}.WithDefaults()
 	s := sale.Sale{ID: "a1", Draft: before, State: sale.Exposed}
 	if err := s.ValidateEdit(before, now); err != nil || before.Changes(before) != "" {
 		t.Fatalf("the same draft: %v, %q", err, before.Changes(before))
 	}
-	may := map[string]bool{"Title": true, "EndsAt": true, "PerUser": true, "PayWithin": true, "Work": true, "Campaign": true}
+	may := map[string]bool{"Title": true, "EndsAt": true, "PerUser": true, "MaxQuantity": true, "PayWithin": true, "Work": true, "Campaign": true}
 	for i := range reflect.TypeFor[sale.Draft]().NumField() {
 		name, d := reflect.TypeFor[sale.Draft]().Field(i).Name, before
 		switch v := reflect.ValueOf(&d).Elem().Field(i); x := v.Interface().(type) {

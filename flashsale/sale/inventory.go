@@ -15,8 +15,9 @@ import (
 //
 //  1. Free units plus reservations equal the stock. Free is never negative.
 //  2. A refused call changes nothing.
-//  3. A user holds at most PerUser units. A Join, Poll or Reserve with MaxUnits reserves for a
-//     user with fewer units only.
+//  3. A user holds at most PerUser units. A Join, Poll or Reserve with MaxUnits reserves only
+//     what leaves the user with at most MaxUnits. A reservation has all units of the requested
+//     Quantity or is not made.
 //  4. A ticket reserves at most once. A repeated call with the same ticket, or of the same user
 //     with the same key, returns the first reservation with Repeated set. This holds after
 //     that reservation was returned, and for the reservations of the InitialState.
@@ -24,7 +25,7 @@ import (
 //  6. An acknowledged reservation stays in the stream until Ack. It is delivered again if its
 //     worker does not acknowledge it within a time. It survives the end of the process or of
 //     the server, as far as the server keeps its data.
-//  7. Return returns a reservation's unit once, however often it is called.
+//  7. Return returns all units of a reservation once, however often it is called.
 //  8. Nothing is reserved before StartsAt, from EndsAt on, or while paused, by the inventory's
 //     clock. The clock never goes back in one process and has milliseconds; finer parts of
 //     times are cut off.
@@ -40,9 +41,12 @@ import (
 //     rank. After that its state is TicketExpired.
 //  12. A ticket is admitted by its own Join or Poll alone: between StartsAt and EndsAt, while
 //     the sale is not paused and the stream has fewer than MaxBacklog entries. With
-//     Reservation set, a ticket with fewer than Free present tickets ahead reserves a unit in
-//     the same call. Without it, a ticket with fewer than Headroom × Free − Outstanding present
-//     tickets ahead is admitted for TokenFor.
+//     Reservation set, a ticket reserves its Quantity in the same call if that leaves a unit for
+//     each present ticket ahead. Without it, a ticket with fewer than Headroom × Free − Outstanding
+//     present tickets ahead is admitted for TokenFor. If no present ticket is ahead of one that
+//     wants more units than are free, and some are, the reason is FewLeft. A waiting ticket is
+//     absent from then on, so that it does not hold up others. Its next Join or Poll restores
+//     it at its rank.
 //  13. A user with u reservations that were returned as unpaid gets ranks that are Penalty(u, PayWithin) later than
 //     those of users without. From MaxUnpaid on, Join refuses.
 type Inventory interface {
@@ -83,7 +87,8 @@ type Inventory interface {
 	//   - IsPaused: with Batch, while the sale is paused;
 	//   - NotStarted: before StartsAt; in a Shuffled sale, before StartsAt − Lobby (with
 	//     Batch, before StartsAt);
-	//   - PerUserLimit: the user holds PerUser or MaxUnits units, or left MaxUnpaid unpaid;
+	//   - PerUserLimit: with Quantity the user would hold more than PerUser or MaxUnits units, or
+	//     left MaxUnpaid reservations unpaid;
 	//   - QueueFull: without Batch, if Max is not 0 and Max or more wait; or if the inventory
 	//     cannot store another user or another reservation.
 	//
@@ -96,14 +101,14 @@ type Inventory interface {
 	Join(ctx context.Context, j JoinRequest) (TicketStatus, error)
 
 	// Poll makes a waiting or admitted ticket present, restores it if it is absent, and admits
-	// it or reserves a unit if its turn has come (rules 10 to 12). It never makes a ticket. For
-	// a user who can reserve no more units it returns PerUserLimit and changes nothing.
+	// it or reserves units if its turn has come (rules 10 to 12). It never makes a ticket. For
+	// a user who cannot reserve so many units it returns PerUserLimit and changes nothing.
 	Poll(ctx context.Context, p PollRequest) (TicketStatus, error)
 
 	// Status returns the status of a user's ticket. It does not make the ticket present.
 	Status(ctx context.Context, sale string, epoch int64, user string) (TicketStatus, error)
 
-	// Reserve reserves a unit for an admitted ticket. It returns, in this order,
+	// Reserve reserves units for an admitted ticket. It returns, in this order,
 	//
 	//   - what the user has reserved with this ticket, with Repeated set;
 	//   - what the user has reserved with this key, with Repeated set; the ticket stays unused;
@@ -112,24 +117,25 @@ type Inventory interface {
 	//   - NotStarted: before StartsAt;
 	//   - NotAdmitted: the ticket is not the user's current one, or it waits or is absent;
 	//   - AdmissionExpired: the ticket was admitted, and its Until has come;
-	//   - PerUserLimit: the user holds PerUser or MaxUnits units, or left MaxUnpaid unpaid;
+	//   - PerUserLimit: as Join;
 	//   - IsAllTaken: no unit is free; the ticket stays admitted;
+	//   - FewLeft: fewer than Quantity units are free; the ticket stays admitted;
 	//   - the reservation, on the lowest free slot of the user. The ticket is spent.
 	Reserve(ctx context.Context, r ReserveRequest) (ReserveResult, error)
 
-	// Transfer takes a free unit at this epoch for a reservation of an earlier one, and adds it
+	// Transfer takes free units at this epoch for a reservation of an earlier one, and adds it
 	// to the stream of this epoch. The reservation keeps its ID, epoch, ticket, key and times,
 	// and its slot if that is free. Transfer reports whether this epoch has the reservation
 	// now; calling it again changes nothing. The time and a pause do not matter, because the
 	// reservation was acknowledged before. It returns false, and changes nothing, if
 	//
-	//   - no unit is free;
-	//   - the user holds PerUser units;
+	//   - fewer units than it has are free;
+	//   - the user would hold more than PerUser units;
 	//   - the ticket or the key has made another reservation;
 	//   - the inventory cannot store another user or another reservation.
 	Transfer(ctx context.Context, epoch int64, r Reservation) (bool, error)
 
-	// Return returns the unit of a reservation, after its order expired, was cancelled or
+	// Return returns the units of a reservation, after its order expired, was cancelled or
 	// refunded, or if it became no order. unpaid is whether the user left it unpaid, which counts
 	// for Penalty. It reports whether this call did so: false for a reservation that is unknown or
 	// another user's. The entry stays in the stream until Ack, and the ticket stays spent.
@@ -191,6 +197,7 @@ type JoinRequest struct {
 	Reservation string // as in PollRequest
 	MaxBacklog  int64  // as in PollRequest
 	MaxUnits    int    // as in PollRequest
+	Quantity    int    // as in PollRequest
 }
 
 // PollRequest is one sign of a visitor's presence.
@@ -208,6 +215,9 @@ type PollRequest struct {
 
 	// MaxUnits bounds the units that this user holds, as PerUser does; 0 for PerUser alone.
 	MaxUnits int
+
+	// Quantity sets how many units to reserve, up to MaxQuantity; 0 for 1.
+	Quantity int
 }
 
 // MaxLot is the largest lot. Ranks of tickets after the start are above it.
@@ -227,7 +237,8 @@ const (
 // TicketStatus is the status of a user in an inventory.
 type TicketStatus struct {
 	State    TicketState
-	Reason   Reason        // why Join refused
+	Reason   Reason        // why Join or Poll refused
+	Left     int64         // FewLeft: how many units are free
 	Ticket   string        // empty with NoTicket
 	Rank     int64         // the ticket's position in the order of the queue
 	Ahead    int64         // Waiting: how many present tickets are before it
@@ -237,11 +248,11 @@ type TicketStatus struct {
 	NewTurn  bool          // of Join and Poll: this call admitted the ticket
 	Batch    string        // Admitted: the batch that admitted it
 	Until    time.Time     // Admitted: when the admission expires
-	Reserved []Reservation // the units of this sale that the user holds
+	Reserved []Reservation // of this sale, which the user holds
 	Last     *Reservation  // what this ticket reserved, if Spent
 }
 
-// ReserveRequest asks for a unit.
+// ReserveRequest asks for units.
 type ReserveRequest struct {
 	Sale        string
 	Epoch       int64
@@ -250,27 +261,35 @@ type ReserveRequest struct {
 	Key         string // the Idempotency-Key; empty for none
 	Reservation string // the ID of the reservation: unique, 16 to 64 letters, digits, -
 	MaxUnits    int    // as in PollRequest
+	Quantity    int    // as in PollRequest
 }
 
 // ReserveResult is a reservation, or the reason why there is none.
 type ReserveResult struct {
 	Reason      Reason // OK if there is one
+	Left        int64  // FewLeft: how many units are free
 	Repeated    bool   // the ticket or the key had reserved it before
 	Reservation Reservation
 }
 
-// Reservation is one unit that is kept for a user.
+// Reservation is one or more units that are kept for a user. They have no identity of their own:
+// they are reserved, sold and returned together.
 type Reservation struct {
 	ID     string    `json:"id"`
 	Sale   string    `json:"sale"`
 	Epoch  int64     `json:"epoch"`
 	User   string    `json:"user"`
-	Slot   int       `json:"slot"` // which of the user's units: 1 to PerUser; reused after a return
+	Slot   int       `json:"slot"` // which of the user's reservations: 1 to PerUser; reused after a return
 	Ticket string    `json:"ticket"`
 	Key    string    `json:"key,omitempty"`
 	At     time.Time `json:"at"`     // by the inventory's clock, whole milliseconds
 	PayBy  time.Time `json:"pay_by"` // At + PayWithin
+
+	Quantity int `json:"quantity,omitempty"` // units; 0 for 1, as records of one unit may have it
 }
+
+// Units returns the number of units of r.
+func (r *Reservation) Units() int64 { return int64(max(1, r.Quantity)) }
 
 // Entry is an entry of the stream.
 type Entry struct {
@@ -287,7 +306,7 @@ type Counts struct {
 	Free        int64
 	Waiting     int64 // present tickets in the queue
 	Outstanding int64 // tickets whose admission is valid and unused
-	Reserved    int64 // reservations that were not returned
+	Reserved    int64 // units of reservations that were not returned
 	Paid        int64 // the largest number that SetPaid set: see there
 	Backlog     int64 // unacknowledged entries of the stream
 	Turns       int64 // tickets that were admitted, in this epoch

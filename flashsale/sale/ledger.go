@@ -14,10 +14,11 @@ import (
 //
 // The rules, which the conformance suite ledgertest checks by number:
 //
-//  1. Sold is the number of pending and paid orders, and is between 0 and Stock, always.
+//  1. Sold is the number of units of pending and paid orders, and is between 0 and Stock, always.
 //  2. The movements of a sale add up to Stock − Sold, and those of kind "stock" to Stock.
 //  3. One order per reservation ID, and per (sale, ticket); of pending and paid orders one
-//     per (sale, user, slot).
+//     per (sale, user, slot). A user's pending and paid orders have at most PerUser units, an
+//     order at most MaxQuantity.
 //  4. An order changes state by compare and set: PENDING_PAY to PAID, EXPIRED or CANCELLED. No
 //     state follows these, except that RefundBy changes PAID to CANCELLED.
 //  5. A payment is applied once by its ID. A payment that was not accepted is REFUND_DUE.
@@ -104,7 +105,7 @@ type OrderLedger interface {
 	// returns a result for each, in their order. Existing orders stay as they are. If a reservation is not accepted, the
 	// error wraps ErrInvalid or ErrNotFound, and none is created. State Reserved means that there is
 	// no order and the ledger stores nothing. The sale is then at a later epoch than the
-	// stream (Fenced), or no unit is left.
+	// stream (Fenced), or too few units are left.
 	CreateOrders(ctx context.Context, epoch int64, rs []Reservation, now time.Time) ([]OrderResult, error)
 
 	// Order returns the order of a reservation, or one in state Rejected or Lost.
@@ -125,7 +126,7 @@ type OrderLedger interface {
 	CancelBy(ctx context.Context, merchant, sale, reservation, reason string, now time.Time) (Order, error)
 
 	// RefundBy refunds a paid order of a merchant's sale, with the reason in the audit log once.
-	// The order becomes CANCELLED, its payment REFUND_DUE, and its unit is free again. It
+	// The order becomes CANCELLED, its payment REFUND_DUE, and its units are free again. It
 	// succeeds if it has refunded the order before. An order in another state is ErrConflict.
 	RefundBy(ctx context.Context, merchant, sale, reservation, reason string, now time.Time) (Order, error)
 
@@ -200,7 +201,7 @@ const (
 	Paid       OrderState = "paid"
 	Expired    OrderState = "expired"
 	Cancelled  OrderState = "cancelled"
-	Rejected   OrderState = "rejected" // its ticket or its slot has another order; never an order
+	Rejected   OrderState = "rejected" // its ticket or its slot has another order, or its user too many units; never an order
 	Lost       OrderState = "lost"     // acknowledged, and lost in a fault; never an order
 )
 
@@ -208,7 +209,7 @@ const (
 type Order struct {
 	Reservation
 	State     OrderState
-	Price     int64
+	Price     int64     // of all its units
 	CreatedAt time.Time // when the ledger created the order
 	ChangedAt time.Time // when the state changed last
 	Payment   string    // of Paid: the payment's ID
@@ -223,7 +224,7 @@ type Order struct {
 type OrderResult struct {
 	State  OrderState // of the order; Rejected or Lost; or Reserved, see CreateOrders
 	New    bool       // this call set the state
-	Fenced bool       // Reserved: the sale is at a later epoch; otherwise no unit is left
+	Fenced bool       // Reserved: the sale is at a later epoch; otherwise too few units are left
 }
 
 // Payment is a payment that a payment provider reports.
@@ -251,6 +252,7 @@ type OrderTotals struct {
 	Rejected, Lost, RefundDue, DeadLetters int64
 	Refunded, RefundFailed                 int64 // payments that were REFUND_DUE
 	Returned                               int64 // the money of Refunded
+	PendingUnits, PaidUnits                int64 // units of the orders in these states
 	Movements                              int64 // sum of all movements: the free units
 }
 

@@ -10,7 +10,8 @@ const (
 	IsPaused         Reason = "paused"
 	IsSoldOut        Reason = "sold_out"     // every unit is paid
 	IsAllTaken       Reason = "all_taken"    // no unit is free now
-	PerUserLimit     Reason = "per_user"     // the user holds as many units as allowed, or left MaxUnpaid unpaid
+	FewLeft          Reason = "few_left"     // fewer units are free than the user wants
+	PerUserLimit     Reason = "per_user"     // the user would hold more units than allowed, or left MaxUnpaid unpaid
 	NotAdmitted      Reason = "not_admitted" // the ticket waits, is another user's, or is of another epoch
 	AdmissionExpired Reason = "turn_passed"  // the ticket was admitted and did not reserve in time
 	BadToken         Reason = "bad_token"    // forged, damaged, or another user's

@@ -20,20 +20,21 @@ type Sale struct {
 // Draft holds the settings of a sale. They can be edited until the sale is exposed, and some of
 // them until it ends: see Sale.ValidateEdit.
 type Draft struct {
-	SKU       string        // 1 to 64 characters: letters, digits, . _ -
-	Title     string        // 1 to 120 characters, no control characters
-	Price     int64         // in the currency's smallest unit, 0 to 10^12
-	Currency  string        // ISO 4217; CNY if empty
-	Stock     int64         // units, 1 to 1,000,000
-	PerUser   int           // units that a user may hold, pending and paid: 1 to 10; 1 if 0
-	StartsAt  time.Time     // whole milliseconds
-	EndsAt    time.Time     // after StartsAt, at most 30 days
-	Headroom  int           // admission tokens outstanding per unit: 1 to 10; 3 if 0
-	Queue     Queue         // Fifo if empty
-	Lobby     time.Duration // Shuffled: how long before StartsAt users can join: 0 to 1 h
-	PayWithin time.Duration // time to pay after the reservation: 1 s to 24 h; 15 min if 0
-	TokenFor  time.Duration // lifetime of an admission token: 1 s to 10 min; 30 s if 0
-	Work      int           // bits of the proof of work for a ticket (pass.Keys.Work): 0 to MaxWork; 0 for none
+	SKU         string        // 1 to 64 characters: letters, digits, . _ -
+	Title       string        // 1 to 120 characters, no control characters
+	Price       int64         // in the currency's smallest unit, 0 to 10^12
+	Currency    string        // ISO 4217; CNY if empty
+	Stock       int64         // units, 1 to 1,000,000
+	PerUser     int           // units that a user may hold, pending and paid: 1 to 10; 1 if 0
+	MaxQuantity int           // units that one order may have: 1 to PerUser; 1 if 0
+	StartsAt    time.Time     // whole milliseconds
+	EndsAt      time.Time     // after StartsAt, at most 30 days
+	Headroom    int           // admission tokens outstanding per unit: 1 to 10; 3 if 0
+	Queue       Queue         // Fifo if empty
+	Lobby       time.Duration // Shuffled: how long before StartsAt users can join: 0 to 1 h
+	PayWithin   time.Duration // time to pay after the reservation: 1 s to 24 h; 15 min if 0
+	TokenFor    time.Duration // lifetime of an admission token: 1 s to 10 min; 30 s if 0
+	Work        int           // bits of the proof of work for a ticket (pass.Keys.Work): 0 to MaxWork; 0 for none
 
 	// MembersOnly excludes guests: only buyers with an identity get tickets.
 	MembersOnly bool

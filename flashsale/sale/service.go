@@ -25,8 +25,8 @@ type BuyerService interface {
 	// after a recovery it restores the user's position in the queue.
 	Join(ctx context.Context, user, sale, ticket string) (QueueStatus, error)
 
-	// Click is Join or Status of a user who wants to buy as soon as possible. If a unit is free
-	// for the ticket, it reserves the unit in the same call. With a key it is Join, and a
+	// Click is Join or Status of a user who wants to buy as soon as possible. If the quantity is
+	// free for the ticket, it reserves it in the same call. With a key it is Join, and a
 	// repeated key is the same click. Without a key it is Status, if there is a ticket.
 	Click(ctx context.Context, user, sale, ticket, key string) (QueueStatus, error)
 
@@ -34,7 +34,7 @@ type BuyerService interface {
 	// Inventory.Poll). After a recovery, ticket restores it.
 	Status(ctx context.Context, user, sale, ticket string) (QueueStatus, error)
 
-	// Buy reserves a unit with an admission token. key is the Idempotency-Key, 1 to 64
+	// Buy reserves units with an admission token. key is the Idempotency-Key, 1 to 64
 	// printable characters, or empty.
 	Buy(ctx context.Context, user, sale, token, key string) (BuyResult, error)
 
@@ -62,6 +62,11 @@ type BuyerService interface {
 	// Limited returns the service for users who may hold at most so many units of a sale, 1 or
 	// more, whatever its PerUser.
 	Limited(units int) BuyerService
+
+	// Quantity returns the service for a user who wants so many units in one order: with 1 it is
+	// the service itself. Join, Click and Buy return ErrInvalid if that is not from 1 to the
+	// MaxQuantity of the sale.
+	Quantity(units int) BuyerService
 }
 
 // MerchantService provides the operations of merchants on their sales. Errors wrap ErrNotFound,
@@ -144,6 +149,7 @@ type View struct {
 // QueueStatus is the status of a user's ticket as the user sees it.
 type QueueStatus struct {
 	Reason     Reason        // why there is no ticket, or why it cannot be used
+	Left       int64         // FewLeft: how many units are free
 	Layer      Layer         // the layer that refused
 	RetryAfter time.Duration // after a refusal: when to retry, 0 for never
 	View       View
@@ -154,17 +160,18 @@ type QueueStatus struct {
 	Low, High  time.Duration // Waiting: the range of ETA
 	Unlikely   bool          // Waiting: the units may run out first
 	Restored   bool          // the user was absent and has its position again
-	Bought     bool          // this call reserved the newest unit of Reserved
+	Bought     bool          // this call made the newest reservation of Reserved
 	Poll       time.Duration // when to poll again
 	Ticket     string        // signed; an argument of Join and Status
 	Token      string        // Admitted: the admission token for Buy
 	Until      time.Time     // Admitted: when Token expires
-	Reserved   []Receipt     // the units of this sale that the user holds
+	Reserved   []Receipt     // of this sale, which the user holds
 }
 
 // BuyResult is the result of Buy.
 type BuyResult struct {
 	Reason     Reason
+	Left       int64 // as in QueueStatus
 	Layer      Layer
 	RetryAfter time.Duration
 	Repeated   bool // an earlier call made the reservation
@@ -179,6 +186,10 @@ type Receipt struct {
 	At      time.Time
 	PayBy   time.Time
 	Refunds int
+
+	Quantity int   // units
+	Price    int64 // of all units
+
 	Contact Contact // of Order, Orders and SetContact; zero if there is none
 
 	Refunded int // number of Refunds whose money is returned

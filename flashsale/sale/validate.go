@@ -24,6 +24,7 @@ const MaxWork = 24
 func (d Draft) WithDefaults() Draft {
 	d.Currency = cmp.Or(d.Currency, "CNY")
 	d.PerUser = cmp.Or(d.PerUser, 1)
+	d.MaxQuantity = cmp.Or(d.MaxQuantity, 1)
 	d.Headroom = cmp.Or(d.Headroom, 3)
 	d.Queue = cmp.Or(d.Queue, Fifo)
 	d.Address = cmp.Or(d.Address, NoAddress)
@@ -48,6 +49,7 @@ func (d Draft) Validate() error {
 	f.check(isCurrency(d.Currency), WrongForm, "currency", quote(d.Currency), "three capital letters of ISO 4217")
 	between(&f, "stock", d.Stock, 1, MaxStock)
 	between(&f, "per_user", d.PerUser, 1, 10)
+	between(&f, "max_quantity", d.MaxQuantity, 1, max(1, min(d.PerUser, 10)))
 	starts, ends := f.time("starts_at", d.StartsAt), f.time("ends_at", d.EndsAt)
 	if starts && ends {
 		f.check(d.EndsAt.After(d.StartsAt) && d.EndsAt.Sub(d.StartsAt) <= MaxLength,

@@ -20,7 +20,7 @@ func TestDraftDefaults(t *testing.T) {
 	d = d.WithDefaults()
 	want := draft()
 	want.StartsAt = want.StartsAt.Add(time.Millisecond)
-	want.Currency, want.PerUser, want.Headroom, want.Queue, want.Address = "CNY", 1, 3, sale.Fifo, sale.NoAddress
+	want.Currency, want.PerUser, want.MaxQuantity, want.Headroom, want.Queue, want.Address = "CNY", 1, 1, 3, sale.Fifo, sale.NoAddress
 	want.PayWithin, want.TokenFor = 15*time.Minute, 30*time.Second
 	if d != want {
 		t.Errorf("WithDefaults() = %+v, want %+v", d, want)
@@ -38,7 +38,7 @@ func TestDraftValidate(t *testing.T) {
 	}{
 		{"the largest of all", func(d *sale.Draft) {
 			d.SKU, d.Title, d.Price, d.Stock = strings.Repeat("x", 64), strings.Repeat("茶", 120), sale.MaxPrice, sale.MaxStock
-			d.PerUser, d.Headroom, d.Queue, d.Lobby = 10, 10, sale.Shuffled, time.Hour
+			d.PerUser, d.MaxQuantity, d.Headroom, d.Queue, d.Lobby = 10, 10, 10, sale.Shuffled, time.Hour
 			d.EndsAt, d.PayWithin, d.TokenFor = d.StartsAt.Add(sale.MaxLength), 24*time.Hour, 10*time.Minute
 			d.Work, d.Address, d.Campaign = 24, sale.AddressRequired, strings.Repeat("x", 40)
 		}, ""},
@@ -77,6 +77,8 @@ func TestDraftValidate(t *testing.T) {
 		{"too many units", func(d *sale.Draft) { d.Stock = sale.MaxStock + 1 }, "stock: got "},
 		{"fewer than none", func(d *sale.Draft) { d.Stock = -1 << 63 }, "stock: got "},
 		{"per user below", func(d *sale.Draft) { d.PerUser = -1 }, "per_user: got -1"},
+		{"quantity below", func(d *sale.Draft) { d.MaxQuantity = -1 }, "max_quantity: got -1"},
+		{"quantity above per user", func(d *sale.Draft) { d.PerUser, d.MaxQuantity = 2, 3 }, "max_quantity: got 3, want 1 to 2"},
 		{"per user above", func(d *sale.Draft) { d.PerUser = 11 }, "per_user: got 11"},
 		{"no start", func(d *sale.Draft) { d.StartsAt = time.Time{} }, "starts_at: got none"},
 		{"an early start", func(d *sale.Draft) { d.StartsAt = time.Unix(-1<<40, 0) }, "starts_at: got "},

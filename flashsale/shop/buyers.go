@@ -27,6 +27,7 @@ type buyers struct {
 	keys       *pass.Keys
 	maxWaiting int64
 	maxUnits   int                         // of a user in a sale; 0 for its PerUser
+	quantity   int                         // units of an order
 	run        func(func(context.Context)) // calls a function in the background
 }
 
@@ -87,6 +88,9 @@ func (b *buyers) RecordNetwork(user, id, network string) {
 func (b *buyers) Join(ctx context.Context, user, id, ticket string) (sale.QueueStatus, error) {
 	b.stats.joins.Add(1)
 	v, err := b.visit(ctx, user, id)
+	if err == nil {
+		err = v.checkQuantity()
+	}
 	if err != nil {
 		return sale.QueueStatus{}, err
 	}
@@ -109,6 +113,9 @@ func (b *buyers) Click(ctx context.Context, user, id, ticket, key string) (sale.
 		return sale.QueueStatus{}, fmt.Errorf("shop: %w: Idempotency-Key: got %d bytes, want at most 64 printable characters", sale.ErrInvalid, len(key))
 	}
 	v, err := b.visit(ctx, user, id)
+	if err == nil {
+		err = v.checkQuantity()
+	}
 	if err != nil {
 		return sale.QueueStatus{}, err
 	}
@@ -144,7 +151,7 @@ func ticketOf(user, id, key string) string {
 
 // joinRequest returns a request for a ticket in the queue.
 func (v *visit) joinRequest(ctx context.Context, ticket string) sale.JoinRequest {
-	j := sale.JoinRequest{Sale: v.sale().ID, Epoch: v.sale().Epoch, User: v.user, Ticket: newID(), Max: v.maxWaiting, MaxUnits: v.maxUnits, Rank: v.earlierRank(ctx, ticket)}
+	j := sale.JoinRequest{Sale: v.sale().ID, Epoch: v.sale().Epoch, User: v.user, Ticket: newID(), Max: v.maxWaiting, MaxUnits: v.maxUnits, Quantity: v.quantity, Rank: v.earlierRank(ctx, ticket)}
 	if v.view.Phase == sale.InLobby {
 		j.Lot = 1 + rand.Int64N(sale.MaxLot)
 	}
@@ -199,6 +206,9 @@ func (b *buyers) Buy(ctx context.Context, user, id, token, key string) (r sale.B
 		return sale.BuyResult{}, fmt.Errorf("shop: %w: Idempotency-Key: got %d bytes, want at most 64 printable characters", sale.ErrInvalid, len(key))
 	}
 	v, err := b.visit(ctx, user, id)
+	if err == nil {
+		err = v.checkQuantity()
+	}
 	if err != nil {
 		return sale.BuyResult{}, err
 	}
@@ -346,7 +356,8 @@ func (b *buyers) markSoldOut(id string, units int64) {
 }
 
 func (b *buyers) receipt(r sale.Reservation, of sale.Sale, state sale.OrderState) sale.Receipt {
-	return sale.Receipt{Receipt: b.keys.Receipt(r), Sale: of, State: state, At: r.At, PayBy: r.PayBy}
+	return sale.Receipt{Receipt: b.keys.Receipt(r), Sale: of, State: state, At: r.At, PayBy: r.PayBy,
+		Quantity: int(r.Units()), Price: of.Price * r.Units()}
 }
 
 func (b *buyers) receiptOf(ctx context.Context, o sale.Order) sale.Receipt {
@@ -356,6 +367,9 @@ func (b *buyers) receiptOf(ctx context.Context, o sale.Order) sale.Receipt {
 		of = p.sale
 	}
 	r := b.receipt(o.Reservation, of, o.State)
+	if o.State != sale.Reserved { // a reservation has no price in the ledger yet
+		r.Price = o.Price
+	}
 	r.Refunds, r.Refunded, r.Contact = o.Refunds, o.Refunded, o.Contact
 	return r
 }

@@ -77,7 +77,7 @@ func TestContact(t *testing.T) {
 			t.Fatalf("%v:\n%s", err, out.String())
 		}
 		n := len(rows[0])
-		if h, a := rows[0][n-7:n-5], rows[1][n-7:n-5]; h[0] != "name" || h[1] != "phone" || a[0] != "王小明" || a[1] != "'+86 138-0013-8000" {
+		if h, a := rows[0][n-8:n-6], rows[1][n-8:n-6]; h[0] != "name" || h[1] != "phone" || a[0] != "王小明" || a[1] != "'+86 138-0013-8000" {
 			t.Errorf("report: %q %q", h, a)
 		}
 	})
@@ -131,7 +131,7 @@ func TestAddress(t *testing.T) {
 			if err := w.Report(w.ctx, "m", s.ID, true, &out); err != nil {
 				t.Fatal(err)
 			}
-			if has := strings.Contains(out.String(), ",王小明,12345,CN,杭州,'=1+1,,\r\n"); has != (rule != sale.NoAddress) {
+			if has := strings.Contains(out.String(), ",王小明,12345,CN,杭州,'=1+1,,,1\r\n"); has != (rule != sale.NoAddress) {
 				t.Errorf("%s: the report has an address: %v:\n%s", rule, has, out.String())
 			}
 			if all, err := w.RecentOrders(w.ctx, "m", s.ID, ""); err != nil || len(all) != 1 || (all[0].Contact.Address == where) != (rule != sale.NoAddress) {

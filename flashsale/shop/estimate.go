@@ -64,5 +64,5 @@ func (v *visit) poll(ctx context.Context, reservation string) (sale.TicketStatus
 	ctx, cancel := v.call(ctx)
 	defer cancel()
 	return v.inventory.Poll(ctx, sale.PollRequest{Sale: v.sale().ID, Epoch: v.sale().Epoch, User: v.user,
-		Reservation: reservation, MaxBacklog: v.maxBacklog(), MaxUnits: v.maxUnits})
+		Reservation: reservation, MaxBacklog: v.maxBacklog(), MaxUnits: v.maxUnits, Quantity: v.quantity})
 }

@@ -123,7 +123,7 @@ func (m *merchants) AuditLog(ctx context.Context, merchant, id string) ([]sale.A
 }
 
 var reportHeader = []string{"reservation", "user", "slot", "state", "price", "currency",
-	"reserved_at", "placed_at", "changed_at", "pay_by", "payment", "refunds_due", "money_returned", "name", "phone", "country", "city", "street", "street2", "postal"}
+	"reserved_at", "placed_at", "changed_at", "pay_by", "payment", "refunds_due", "money_returned", "name", "phone", "country", "city", "street", "street2", "postal", "quantity"}
 
 // EachOrder implements sale.MerchantService.
 func (m *merchants) EachOrder(ctx context.Context, merchant, id string, row func(sale.Order) error) error {
@@ -159,7 +159,7 @@ func (m *merchants) Report(ctx context.Context, merchant, id string, contacts bo
 	if err := out.Write(reportHeader); err != nil {
 		return err
 	}
-	var orders, paid, sum, refunds, returned int64
+	var orders, paid, units, sum, refunds, returned int64
 	err = m.ledger.EachOrder(ctx, id, func(o sale.Order) error {
 		orders++
 		refunds += int64(o.Refunds)
@@ -171,12 +171,13 @@ func (m *merchants) Report(ctx context.Context, merchant, id string, contacts bo
 		if o.State == sale.Paid {
 			paid++
 			sum += o.Price
+			units += o.Units()
 		}
 		return out.Write([]string{cell(o.ID), cell(o.User), strconv.Itoa(o.Slot), cell(string(o.State)),
 			strconv.FormatInt(o.Price, 10), cell(row.Currency), timestamp(o.At), timestamp(o.CreatedAt), timestamp(o.ChangedAt),
 			timestamp(o.PayBy), cell(o.Payment), strconv.Itoa(o.Refunds), strconv.FormatInt(o.Returned, 10),
 			cell(o.Contact.Name), cell(o.Contact.Phone),
-			cell(a.Country), cell(a.City), cell(a.Street), cell(a.Street2), cell(a.Postal)})
+			cell(a.Country), cell(a.City), cell(a.Street), cell(a.Street2), cell(a.Postal), strconv.FormatInt(o.Units(), 10)})
 	})
 	total := make([]string, len(reportHeader))
 	if err != nil {
@@ -190,6 +191,7 @@ func (m *merchants) Report(ctx context.Context, merchant, id string, contacts bo
 	total[0], total[1], total[3] = "total", strconv.FormatInt(orders, 10)+" orders", strconv.FormatInt(paid, 10)+" paid"
 	total[4], total[5], total[11] = strconv.FormatInt(sum, 10), cell(row.Currency), strconv.FormatInt(refunds, 10)
 	total[12] = strconv.FormatInt(returned, 10)
+	total[len(total)-1] = strconv.FormatInt(units, 10)
 	if err := out.Write(total); err != nil {
 		return err
 	}

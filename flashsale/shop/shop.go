@@ -63,7 +63,7 @@ func New(c Config) (*Shop, error) {
 	if c.Curves != nil {
 		s.curves = &curveRecorder{env: e, catalog: s.catalog, store: c.Curves, recorded: map[*liveSale]figures{}}
 	}
-	s.buyers = &buyers{env: e, catalog: s.catalog, admission: s.limits, finder: s.finder, sweeper: s.sweeper,
+	s.buyers = &buyers{env: e, quantity: 1, catalog: s.catalog, admission: s.limits, finder: s.finder, sweeper: s.sweeper,
 		networks: s.networks, keys: c.Keys, maxWaiting: c.MaxWaiting, run: s.run}
 	s.BuyerService = s.buyers
 	s.MerchantService = &merchants{env: e, catalog: s.catalog, admission: s.limits, sweeper: s.sweeper, recovery: s.recovery,

@@ -8,7 +8,7 @@ import (
 
 var (
 	layers  = [...]sale.Layer{sale.L0, sale.L1, sale.L2, sale.L3, sale.L4, sale.LS}
-	reasons = [...]sale.Reason{sale.NotStarted, sale.HasEnded, sale.IsPaused, sale.IsSoldOut, sale.IsAllTaken,
+	reasons = [...]sale.Reason{sale.NotStarted, sale.HasEnded, sale.IsPaused, sale.IsSoldOut, sale.IsAllTaken, sale.FewLeft,
 		sale.PerUserLimit, sale.NotAdmitted, sale.AdmissionExpired, sale.BadToken, sale.QueueFull, sale.NoAdmission, sale.Overloaded}
 )
 

@@ -53,7 +53,7 @@ func layerOf(r sale.Reason) sale.Layer {
 	switch r {
 	case sale.NotStarted, sale.HasEnded, sale.IsPaused, sale.IsSoldOut:
 		return sale.L0
-	case sale.IsAllTaken, sale.PerUserLimit:
+	case sale.IsAllTaken, sale.FewLeft, sale.PerUserLimit:
 		return sale.LS
 	case sale.Overloaded:
 		return sale.L4
@@ -75,7 +75,7 @@ func (v *visit) refuse(r sale.Reason) (sale.Reason, sale.Layer, time.Duration) {
 			start = start.Add(-v.sale().Lobby)
 		}
 		return r, layer, retryAfter(start.Sub(v.view.Now))
-	case sale.IsAllTaken, sale.QueueFull, sale.NotAdmitted:
+	case sale.IsAllTaken, sale.FewLeft, sale.QueueFull, sale.NotAdmitted:
 		return r, layer, retryAfter(max(time.Second, v.view.Poll))
 	case sale.IsPaused, sale.NoAdmission, sale.Overloaded:
 		return r, layer, retryAfter(time.Second)
@@ -173,7 +173,7 @@ func (v *visit) joinDirect(ctx context.Context, j sale.JoinRequest) (sale.QueueS
 	switch {
 	case at.State == sale.Admitted || at.State == sale.Waiting:
 		return v.status(at, false, false), nil
-	case len(at.Reserved) >= v.sale().PerUser, v.maxUnits > 0 && len(at.Reserved) >= v.maxUnits:
+	case v.exceeds(at.Reserved):
 		at.Reason = sale.PerUserLimit
 		return v.status(at, false, false), nil
 	case v.view.Phase == sale.AllTaken:
@@ -203,6 +203,15 @@ func (v *visit) joinDirect(ctx context.Context, j sale.JoinRequest) (sale.QueueS
 		v.live.useToken(v.sale().Epoch, j.Until) // no user has the token
 	}
 	return s, err
+}
+
+// exceeds reports whether the user would hold more units than allowed.
+func (v *visit) exceeds(reserved []sale.Reservation) bool {
+	units := int64(v.quantity)
+	for i := range reserved {
+		units += reserved[i].Units()
+	}
+	return units > int64(v.sale().PerUser) || v.maxUnits > 0 && units > int64(v.maxUnits)
 }
 
 // timeBeforeSlot returns a time of the inventory's clock that is not after the time at which
@@ -274,6 +283,7 @@ func (v *visit) status(at sale.TicketStatus, isNew, buys bool) sale.QueueStatus 
 	}
 	if reason := v.ticketReason(at); reason != sale.OK {
 		s.Reason, s.Layer, s.RetryAfter = v.refuse(reason)
+		s.Left = at.Left
 	}
 	if at.Ticket != "" {
 		s.Ticket = v.keys.Ticket(pass.Ticket{Sale: v.sale().ID, Epoch: v.sale().Epoch, User: v.user, Ticket: at.Ticket, Rank: at.Rank})
@@ -329,7 +339,7 @@ func (v *visit) reserve(ctx context.Context, t pass.Token, key string) (sale.Buy
 	// The epoch is the sale's, whatever the token's: a rebuilt inventory knows the tickets of
 	// all units in pending and paid orders.
 	out, err := v.inventory.Reserve(call, sale.ReserveRequest{Sale: t.Sale, Epoch: v.sale().Epoch, User: t.User,
-		Ticket: t.Ticket, Key: key, Reservation: newID(), MaxUnits: v.maxUnits})
+		Ticket: t.Ticket, Key: key, Reservation: newID(), MaxUnits: v.maxUnits, Quantity: v.quantity})
 	switch {
 	case err != nil:
 		return v.reserveFailed(ctx, t, err, sale.OK)
@@ -341,7 +351,9 @@ func (v *visit) reserve(ctx context.Context, t pass.Token, key string) (sale.Buy
 		}
 		return v.boughtBefore(ctx, t, out.Reason)
 	case out.Reason != sale.OK:
-		return v.notBought(out.Reason), nil
+		refused := v.notBought(out.Reason)
+		refused.Left = out.Left
+		return refused, nil
 	}
 	if !out.Repeated {
 		v.acknowledge(v.live, out.Reservation)

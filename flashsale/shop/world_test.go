@@ -211,7 +211,7 @@ func (w *world) agrees(id string) sale.OrderTotals {
 	if err != nil {
 		w.Fatal(err)
 	}
-	if t.Sale.Sold != t.Pending+t.Paid || t.Sale.Sold > t.Sale.Stock || t.Movements != t.Sale.Stock-t.Sale.Sold {
+	if t.Sale.Sold != t.PendingUnits+t.PaidUnits || t.Sale.Sold > t.Sale.Stock || t.Movements != t.Sale.Stock-t.Sale.Sold {
 		w.Errorf("tally %+v", t)
 	}
 	if c, err := w.engine.Counts(w.ctx, id, t.Sale.Epoch); err == nil && c.Backlog == 0 && c.Free != t.Sale.Stock-t.Sale.Sold {

@@ -91,7 +91,7 @@ func (c *call) hasToken() bool {
 	if c.user == "" || c.fault != nil {
 		return false
 	}
-	token, f := c.token()
+	token, _, f := c.token()
 	if f != nil {
 		return false
 	}

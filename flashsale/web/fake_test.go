@@ -33,10 +33,22 @@ type desk struct {
 
 	mu  sync.Mutex
 	saw []sale.NetworkUse
+
+	wanted []int // quantities
 }
 
 // Limited returns a service that refuses guests which hold a unit.
 func (d *desk) Limited(units int) sale.BuyerService { return &limitedDesk{d, units} }
+
+// Quantity records the wanted units.
+func (d *desk) Quantity(units int) sale.BuyerService {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.wanted = append(d.wanted, units)
+	return d
+}
+
+func (d *limitedDesk) Quantity(int) sale.BuyerService { return d }
 
 type limitedDesk struct {
 	*desk

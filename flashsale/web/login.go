@@ -2,6 +2,7 @@ package web
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -112,10 +113,13 @@ func (c visitor) mayBuy(w http.ResponseWriter) bool {
 }
 
 // refused answers with a refusal of the service.
-func (c visitor) refused(w http.ResponseWriter, layer sale.Layer, reason sale.Reason, retryAfter time.Duration) {
+func (c visitor) refused(w http.ResponseWriter, layer sale.Layer, reason sale.Reason, left int64, retryAfter time.Duration) {
 	detail := ""
-	if reason == sale.PerUserLimit && c.fewer {
+	switch {
+	case reason == sale.PerUserLimit && c.fewer:
 		detail = "a guest may hold one unit: sign in for more"
+	case reason == sale.FewLeft:
+		detail = fmt.Sprintf("fewer units are free than wanted: %d left", left)
 	}
-	layers.Refusal{Layer: layer, Reason: reason, Detail: detail, RetryAfter: retryAfter}.Write(w)
+	layers.Refusal{Layer: layer, Reason: reason, Detail: detail, Left: left, RetryAfter: retryAfter}.Write(w)
 }

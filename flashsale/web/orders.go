@@ -99,14 +99,14 @@ func (c *call) pay(w http.ResponseWriter) {
 		return
 	}
 	if after > 0 {
-		if !c.shop.provider.later(charge{c.user, c.id, payment, r.Sale.Price}, time.Duration(after)*time.Millisecond) {
+		if !c.shop.provider.later(charge{c.user, c.id, payment, r.Price}, time.Duration(after)*time.Millisecond) {
 			layers.Refusal{Layer: sale.L4, Reason: sale.Overloaded, Detail: "too many payments are in progress", RetryAfter: 5 * time.Second}.Write(w)
 			return
 		}
 		c.receipt(w, http.StatusAccepted, &r, nil)
 		return
 	}
-	paid, err := c.config.Service.Pay(c.r.Context(), c.id, payment, r.Sale.Price)
+	paid, err := c.config.Service.Pay(c.r.Context(), c.id, payment, r.Price)
 	switch {
 	case errors.Is(err, sale.ErrNotFound):
 		layers.Refusal{Reason: layers.Conflict, Detail: "the order is not written yet", RetryAfter: time.Second}.Write(w)
@@ -127,7 +127,7 @@ func (c *call) payable(after int64) (sale.Receipt, error) {
 	if reserved, err := c.config.Keys.OpenReceipt(c.id); err == nil && reserved.User == c.user && after == 0 {
 		v, err := c.config.Service.View(c.r.Context(), reserved.Sale)
 		if err == nil && v.Sale.CheckAddress(sale.Address{}) == nil {
-			return sale.Receipt{Receipt: c.id, Sale: v.Sale}, nil
+			return sale.Receipt{Receipt: c.id, Sale: v.Sale, Quantity: reserved.Quantity, Price: v.Sale.Price * reserved.Units()}, nil
 		}
 	}
 	r, err := c.config.Service.Order(c.r.Context(), c.user, c.id)

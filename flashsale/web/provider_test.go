@@ -22,7 +22,7 @@ func paying(taken func(receipt, payment string, amount int64) (sale.PayResult, e
 	d.order = func(user, receipt string) (sale.Receipt, error) {
 		if strings.HasPrefix(receipt, "of"+user) {
 			v := webtest.View()
-			return sale.Receipt{Receipt: receipt, Sale: v.Sale, State: sale.PendingPay}, nil
+			return sale.Receipt{Receipt: receipt, Sale: v.Sale, State: sale.PendingPay, Quantity: 3, Price: 5997}, nil
 		}
 		return sale.Receipt{}, sale.ErrNotFound
 	}
@@ -58,7 +58,7 @@ func TestTheProviderCallsBack(t *testing.T) {
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
-		if want := "[ofu mock-p-1 1999 after 2s ofu mock-p-1 1999 after 2.5s ofu mock-p-1 1999 after 3s]"; fmt.Sprint(calls) != want {
+		if want := "[ofu mock-p-1 5997 after 2s ofu mock-p-1 5997 after 2.5s ofu mock-p-1 5997 after 3s]"; fmt.Sprint(calls) != want {
 			t.Errorf("calls %v, want %v", calls, want)
 		}
 		if got := webtest.Summary(s.ask("POST", "/api/orders/ofv/pay", "u", `{"after_ms":1}`)); got != "404  not_found" {
@@ -117,8 +117,8 @@ func TestTheProviderIsBounded(t *testing.T) {
 func TestPayReadsTheOrderForItsAddress(t *testing.T) {
 	read, rule := 0, sale.NoAddress
 	d := paying(func(_, _ string, amount int64) (sale.PayResult, error) {
-		if amount != 1999 {
-			t.Errorf("amount = %d, want that of the sale, 1999", amount)
+		if amount != 2*1999 {
+			t.Errorf("amount = %d, want that of two units of the sale, 2 × 1999", amount)
 		}
 		return sale.PayResult{Order: sale.Order{State: sale.Paid}}, nil
 	})
@@ -130,10 +130,10 @@ func TestPayReadsTheOrderForItsAddress(t *testing.T) {
 		if read++; user != "u" {
 			return sale.Receipt{}, sale.ErrNotFound
 		}
-		return sale.Receipt{Receipt: receipt, Sale: of("s1"), State: sale.PendingPay}, nil
+		return sale.Receipt{Receipt: receipt, Sale: of("s1"), State: sale.PendingPay, Quantity: 2, Price: 2 * 1999}, nil
 	}
 	s := open(t, d, layers.Config{Policies: wide()})
-	path := "/api/orders/" + s.keys.Receipt(sale.Reservation{ID: "0123456789abcdef0", Sale: "s1", Epoch: 1, User: "u", Slot: 1, At: s.now, PayBy: s.now.Add(time.Minute)}) + "/pay"
+	path := "/api/orders/" + s.keys.Receipt(sale.Reservation{ID: "0123456789abcdef0", Sale: "s1", Epoch: 1, User: "u", Slot: 1, At: s.now, PayBy: s.now.Add(time.Minute), Quantity: 2}) + "/pay"
 	for _, c := range []struct {
 		user string
 		rule sale.AddressRule

@@ -74,9 +74,9 @@ func (c *call) status(w http.ResponseWriter) {
 // join gives the user a ticket. With buy it reserves a unit as soon as one is free.
 func (c *call) join(w http.ResponseWriter) {
 	ticket, f := wire.SingleHeader(c.r.Header, "Flashsale-Place")
-	work, key, solved, buy := "", "", "", false
+	work, key, solved, buy, quantity := "", "", "", false, int64(1)
 	if f == nil && len(c.body) > 0 {
-		f = wire.Decode(c.body, []wire.Member{{Name: "place", Text: &ticket}, {Name: "work", Text: &work}, {Name: "buy", Bool: &buy}, {Name: "captcha", Text: &solved}})
+		f = wire.Decode(c.body, []wire.Member{{Name: "place", Text: &ticket}, {Name: "work", Text: &work}, {Name: "buy", Bool: &buy}, {Name: "captcha", Text: &solved}, {Name: "quantity", Num: &quantity}})
 	}
 	if f == nil {
 		f = wire.SignedText("place", ticket)
@@ -91,10 +91,11 @@ func (c *call) join(w http.ResponseWriter) {
 	if !(visitor{c}).mayBuy(w) || !c.hasWorked(w, ticket, work, solved) {
 		return
 	}
-	join := (visitor{c}).service().Join
+	service := (visitor{c}).service().Quantity(wanted(quantity))
+	join := service.Join
 	if buy {
 		join = func(ctx context.Context, user, id, ticket string) (sale.QueueStatus, error) {
-			return (visitor{c}).service().Click(ctx, user, id, ticket, key)
+			return service.Click(ctx, user, id, ticket, key)
 		}
 	}
 	c.respond(w, http.StatusCreated, join, ticket)
@@ -107,7 +108,7 @@ func (c *call) respond(w http.ResponseWriter, created int, f func(ctx context.Co
 	case err != nil:
 		c.fail(w, err)
 	case t.Reason != sale.OK:
-		(visitor{c}).refused(w, t.Layer, t.Reason, t.RetryAfter)
+		(visitor{c}).refused(w, t.Layer, t.Reason, t.Left, t.RetryAfter)
 	default:
 		status := http.StatusOK
 		if t.New {
@@ -120,20 +121,28 @@ func (c *call) respond(w http.ResponseWriter, created int, f func(ctx context.Co
 	}
 }
 
-// token reads the admission token in the body.
-func (c *call) token() (string, *wire.RequestError) {
-	var token string
-	if f := wire.Decode(wire.OrEmpty(c.body), []wire.Member{{Name: "token", Text: &token}}); f != nil {
-		return "", f
+// wanted returns a quantity of a request, or 0, which the service refuses as it refuses n.
+func wanted(n int64) int {
+	if n != int64(int32(n)) {
+		return 0
+	}
+	return int(n)
+}
+
+// token reads the admission token and the quantity in the body.
+func (c *call) token() (token string, quantity int64, f *wire.RequestError) {
+	quantity = 1
+	if f := wire.Decode(wire.OrEmpty(c.body), []wire.Member{{Name: "token", Text: &token}, {Name: "quantity", Num: &quantity}}); f != nil {
+		return "", 0, f
 	}
 	if token == "" {
-		return "", &wire.RequestError{Field: "token", Detail: "token: got none, want an admission token"}
+		return "", 0, &wire.RequestError{Field: "token", Detail: "token: got none, want an admission token"}
 	}
-	return token, wire.SignedText("token", token)
+	return token, quantity, wire.SignedText("token", token)
 }
 
 func (c *call) buy(w http.ResponseWriter) {
-	token, f := c.token()
+	token, quantity, f := c.token()
 	key := ""
 	if f == nil {
 		key, f = wire.IdempotencyKey(c.r.Header)
@@ -145,12 +154,12 @@ func (c *call) buy(w http.ResponseWriter) {
 	if !(visitor{c}).mayBuy(w) {
 		return
 	}
-	bought, err := (visitor{c}).service().Buy(c.r.Context(), c.user, c.id, token, key)
+	bought, err := (visitor{c}).service().Quantity(wanted(quantity)).Buy(c.r.Context(), c.user, c.id, token, key)
 	switch {
 	case err != nil:
 		c.fail(w, err)
 	case bought.Reason != sale.OK:
-		(visitor{c}).refused(w, bought.Layer, bought.Reason, bought.RetryAfter)
+		(visitor{c}).refused(w, bought.Layer, bought.Reason, bought.Left, bought.RetryAfter)
 	default:
 		if !bought.Repeated {
 			c.config.Service.RecordNetwork(c.user, c.id, c.config.Layers.Network(c.r))

@@ -64,6 +64,7 @@ func AppendView(b []byte, v *sale.View) (to []byte, steady int) {
 	b = AppendMillis(b, "lobby_ms", s.Lobby)
 	b = AppendString(b, "queue", string(s.Queue))
 	b = AppendInt(b, "per_user", int64(s.PerUser))
+	b = AppendInt(b, "max_quantity", int64(s.MaxQuantity))
 	b = AppendMillis(b, "pay_within_ms", s.PayWithin)
 	b = AppendInt(b, "work", int64(s.Work))
 	b = AppendInt(b, "members_only", number(s.MembersOnly))

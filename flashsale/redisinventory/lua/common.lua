@@ -12,7 +12,8 @@
 -- (admitted), s (spent) or - (none); until is the end of the admission in ms; from seen in ms
 -- on the ticket is absent (0: it needs no presence); last is what the ticket reserved; returned
 -- is how many reservations the user left unpaid; held is what the user holds, with commas between. A reservation is "held slot at payby epoch user ticket
--- key": held is h, or r if it was returned; times in ms. None is -, and a key may be empty.
+-- key": held is h, or r if it was returned; slot has / and the quantity behind it if that is not 1;
+-- times in ms. None is -, and a key may be empty.
 -- Spaces in users, batches and keys are escaped by the caller. The member of empty name in
 -- users, line, out, res, done and seen keeps them there when they are empty.
 --
@@ -117,11 +118,29 @@ local function holding(u)
   return ids
 end
 
+-- units returns how many units a reservation has.
+local function units(record)
+  return tonumber(string.match(record, '^%S+ %d+/(%d+)') or 1)
+end
+
+-- holds returns how many units these reservations have.
+local function holds(held)
+  local n = 0
+  for _, h in ipairs(held) do n = n + units(redis.call('HGET', RES, h)) end
+  return n
+end
+
+-- slot_of formats the slot of a reservation with its quantity.
+local function slot_of(slot, quantity)
+  if quantity == 1 then return num(slot) end
+  return num(slot) .. '/' .. num(quantity)
+end
+
 -- unused_slot returns a slot that none of these reservations has: the wanted one, or the lowest.
 local function unused_slot(held, wanted, max)
   local slot, taken = 1, {}
   for _, h in ipairs(held) do
-    taken[tonumber(string.match(redis.call('HGET', RES, h), '^%S+ (%S+)'))] = true
+    taken[tonumber(string.match(redis.call('HGET', RES, h), '^%S+ (%d+)'))] = true
   end
   if wanted and wanted >= 1 and wanted <= max and not taken[wanted] then return wanted end
   while taken[slot] do slot = slot + 1 end

@@ -6,12 +6,12 @@
 --       12 how many users and how many reservations there may be
 --       13 how many returned reservations are too many
 --       14 the reservation's ID or empty, 15 bound on the stream or 0
---       16 how many units the user may hold, or 0
+--       16 how many units the user may hold, or 0, 17 quantity
 -- Returns: a standing.
 
 local s, why = load('paused', 'free', 'reserved', 'turns', 'left', 'top', 'fixed', 'server')
 if not s then return {'stale', why} end
-bound(s, ARGV[13], ARGV[16])
+bound(s, ARGV[13], ARGV[16], ARGV[17])
 local name, direct = ARGV[4], ARGV[9] == '1'
 park(s, 64)
 local u = user(name)
@@ -51,9 +51,9 @@ if only and rank > LAST then rank = nil end
 if not rank then return standing(s, name, u, 'queue_full') end
 if penalty == 0 then s.top = math.max(s.top, rank) end
 
--- Without a queue, the ticket reserves a unit at once and never enters it.
+-- Without a queue, the ticket reserves its units at once and never enters it.
 local id, backlog = ARGV[14], tonumber(ARGV[15])
-if only and id ~= '' and (u.place == '-' or u.place == 's') and sells(s, backlog) then
+if only and id ~= '' and (u.place == '-' or u.place == 's') and s.quantity <= s.free and sells(s, backlog) then
   local same, why = here(s)
   if not same then return {'stale', why} end
   u.ticket, u.rank, u.till, u.batch, u.place = ARGV[5], num(rank), '0', '', 'n'

@@ -8,7 +8,7 @@
 --       9 paused (1 or 0), 10 stock, 11 start in ms, 12 end in ms, 13 how long in ms before
 --       the start one may join, 14 shuffled (1 or 0), 15 units per user, 16 time for paying
 --       in ms, 17 admissions per unit, 18 time of an admission in ms, 19 how many units are paid,
---       20 the version of the sale
+--       20 the version of the sale, 21 how many units its reservations have
 -- Returns: {'ok', now}, {'here', now}, {'unread', n} if there are n entries in the stream of
 -- the state that is there, or {'moved'} if this is another server or what was built is not
 -- whole.
@@ -34,7 +34,7 @@ local us = clock(0)
 -- Redis searches a small hash from its start, so frequent fields come first.
 redis.call('HSET', KEYS[9], 'epoch', ARGV[1], 'closed', '0', 'clock', num(us),
   'paused', ARGV[9], 'fixed', table.concat({unpack(ARGV, 11, 18)}, ' '),
-  'free', num(tonumber(ARGV[10]) - tonumber(ARGV[6])), 'reserved', ARGV[6], 'server', ARGV[4],
+  'free', num(tonumber(ARGV[10]) - tonumber(ARGV[21])), 'reserved', ARGV[21], 'server', ARGV[4],
   'top', '0', 'turns', '0', 'left', '0', 'stock', ARGV[10], 'paid', ARGV[19], 'terms', ARGV[20])
 redis.call('HSET', KEYS[10], '', '')
 redis.call('ZADD', KEYS[11], '+inf', '')

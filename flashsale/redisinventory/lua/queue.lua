@@ -32,16 +32,16 @@ local function park(s, max)
   redis.call('ZREM', SEEN, unpack(gone))
 end
 
--- limited reports whether a user can reserve no more units. It needs bound.
+-- limited reports whether a user cannot reserve the quantity of a request. It needs bound.
 local function limited(s, u)
-  return #holding(u) >= s.max_units or tonumber(u.returned) >= s.max_unpaid
+  return holds(holding(u)) + s.quantity > s.max_units or tonumber(u.returned) >= s.max_unpaid
 end
 
--- bound sets what bounds the units of the user of a request: how many returned reservations are
--- too many, and how many units the user may hold, 0 for as many as any user.
-local function bound(s, unpaid, units)
-  s.max_unpaid, units = tonumber(unpaid), tonumber(units)
-  s.max_units = units > 0 and math.min(units, s.per_user) or s.per_user
+-- bound sets the quantity of a request, and what bounds the units of its user: how many returned
+-- reservations are too many, and how many units the user may hold, 0 for as many as any user.
+local function bound(s, unpaid, max, quantity)
+  s.max_unpaid, max, s.quantity = tonumber(unpaid), tonumber(max), tonumber(quantity)
+  s.max_units = max > 0 and math.min(max, s.per_user) or s.per_user
 end
 
 local LAST = 9007199254740992 -- 2^53: beyond it a score is not exact
@@ -87,17 +87,17 @@ local function standing(s, name, u, reason, changes)
   return r
 end
 
--- take reserves a free unit for a waiting or admitted ticket, and writes the entry of the stream.
+-- take reserves the quantity for a waiting or admitted ticket, and writes the entry of the stream.
 -- It stores the user. It returns the record, or nil if there is a reservation of this ID already.
 -- A ticket whose place is "n" is new and not in the queue; its rank becomes that of the newest.
 local function take(s, name, u, id, key)
   local held = holding(u)
-  local record = table.concat({'h', num(unused_slot(held)), num(s.now), num(s.now + s.pay), ARGV[1], name, u.ticket, key}, ' ')
+  local record = table.concat({'h', slot_of(unused_slot(held), s.quantity), num(s.now), num(s.now + s.pay), ARGV[1], name, u.ticket, key}, ' ')
   if redis.call('HSETNX', RES, id, record) == 0 then return nil end
   if u.place == 'n' then
-    redis.call('HSET', STATE, 'free', num(s.free - 1), 'reserved', num(s.reserved + 1), 'clock', s.clock, 'top', num(s.top))
+    redis.call('HSET', STATE, 'free', num(s.free - s.quantity), 'reserved', num(s.reserved + s.quantity), 'clock', s.clock, 'top', num(s.top))
   else
-    redis.call('HSET', STATE, 'free', num(s.free - 1), 'reserved', num(s.reserved + 1), 'clock', s.clock)
+    redis.call('HSET', STATE, 'free', num(s.free - s.quantity), 'reserved', num(s.reserved + s.quantity), 'clock', s.clock)
   end
   local ticketed = 't ' .. name .. ' ' .. u.ticket
   if key ~= '' then
@@ -131,6 +131,20 @@ local function sells(s, backlog)
     (backlog == 0 or redis.call('XLEN', STREAM) < backlog)
 end
 
+-- yield makes a waiting or absent ticket absent from now on, at a rank. parked says that it was not
+-- in the queue.
+local function yield(s, name, u, rank, parked)
+  if not parked or u.place ~= 'w' then
+    s.left = s.left + 1
+    redis.call('HSET', STATE, 'left', num(s.left), 'clock', s.clock)
+  end
+  u.place, u.batch, u.till, u.rank, u.seen = 'w', '', '0', num(rank), num(s.now)
+  keep(name, u)
+  redis.call('ZREM', LINE, name)
+  redis.call('ZREM', SEEN, name)
+  redis.call('ZREM', OUT, name)
+end
+
 -- visit makes a waiting or admitted ticket present and does what its turn allows. id is the
 -- reservation to make, or empty; backlog the bound on the stream, or 0. It needs the fields
 -- "paused", "free", "reserved", "turns", "left" and "fixed".
@@ -150,15 +164,21 @@ local function visit(s, name, u, id, backlog)
   elseif at == 'w' then
     ahead = redis.call('ZRANK', LINE, name)
   end
-  local turn = false
+  local turn, few = false, false
   if sells(s, backlog) then
-    if id ~= '' then turn = ahead < s.free
+    if id ~= '' then
+      turn = ahead + s.quantity <= s.free
+      few = ahead == 0 and not turn
     else turn = at ~= 'a' and ahead < s.headroom * s.free - outstanding(s) end
   end
   if turn then
     -- Only the server on which the sale was opened admits and reserves.
     local same, why = here(s)
     if not same then return {'stale', why} end
+  end
+  if few and at ~= 'a' then
+    yield(s, name, u, rank, parked)
+    return standing(s, name, u, 'few_left ' .. num(s.free))
   end
   local changes = 0
   if at == 'g' then
@@ -194,5 +214,5 @@ local function visit(s, name, u, id, backlog)
     keep(name, u)
     redis.call('ZADD', OUT, num(math.min(tonumber(u.till), tonumber(u.seen))), name)
   end
-  return standing(s, name, u, '', changes)
+  return standing(s, name, u, few and 'few_left ' .. num(s.free) or '', changes)
 end

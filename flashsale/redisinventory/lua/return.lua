@@ -1,4 +1,4 @@
--- Returns the unit of a reservation, once.
+-- Returns the units of a reservation, once.
 --
 -- ARGV: 4 user, 5 the reservation's ID, 6 whether the user left it unpaid: 1 or 0
 -- Returns: {'ok', now, 1 if this call did or 0}.
@@ -10,8 +10,10 @@ local r = redis.call('HGET', RES, id)
 if not r or string.match(r, '^h %S+ %S+ %S+ %S+ (%S+)') ~= name then
   return {'ok', s.clock, '0'}
 end
-redis.call('HSET', STATE, 'free', num(s.free + 1), 'reserved', num(s.reserved - 1), 'clock', s.clock)
-if s.paid >= s.reserved then redis.call('HSET', STATE, 'paid', num(s.reserved - 1)) end
+local quantity = units(r)
+local reserved = s.reserved - quantity
+redis.call('HSET', STATE, 'free', num(s.free + quantity), 'reserved', num(reserved), 'clock', s.clock)
+if s.paid > reserved then redis.call('HSET', STATE, 'paid', num(reserved)) end
 redis.call('HSET', RES, id, 'r' .. string.sub(r, 2))
 local u, left = user(name), {}
 for _, h in ipairs(holding(u)) do

@@ -60,13 +60,13 @@ func TestDetects(t *testing.T) {
 		{"one order more than units", func(w *fixture) {
 			w.buyer(7, 4500, "paid", "s1")
 			w.exec(`UPDATE sales SET sold = 4, paid = 4`)
-		}, auditor.NoOversell, "4 orders are pending or paid, stock is 3"},
+		}, auditor.NoOversell, "4 units of orders are pending or paid, stock is 3"},
 		{"a unit that was not counted", sql(`UPDATE sales SET sold = 2 WHERE id = 's1'`), auditor.NoOversell, "counter sold is 2"},
 		{"a payment that was not counted", sql(`UPDATE sales SET paid = 2 WHERE id = 's1'`), auditor.NoOversell, "counter paid is 2"},
 		{"stock without a movement", sql(`UPDATE sales SET stock = 4 WHERE id = 's1'`), auditor.NoOversell, "stock movements add up to 3, stock is 4"},
 		{"an order without a movement", sql(`DELETE FROM movements WHERE reservation = 'r1'`), auditor.NoOversell, "0 units were sold"},
 		{"a unit returned twice", sql(`INSERT INTO movements (sale, kind, units, reservation, at) VALUES ('s1', 'returned', 1, 'r2', {1})`),
-			auditor.NoOversell, "was returned before it was sold"},
+			auditor.NoOversell, "were returned than sold before"},
 		{"a movement below zero", sql(`UPDATE movements SET units = -9 WHERE reservation = 'r1'`), auditor.NoOversell, "of 3 units are free"},
 		{"an expired order whose unit did not return", sql(`DELETE FROM movements WHERE kind = 'returned'`), auditor.NoOversell, "1 units were sold and 0 returned"},
 
@@ -78,11 +78,15 @@ func TestDetects(t *testing.T) {
 		{"a free unit that cannot be bought", func(w *fixture) {
 			w.exec(`DELETE FROM orders WHERE reservation = 'r4'; DELETE FROM movements WHERE reservation = 'r4'; UPDATE sales SET sold = 2, paid = 2`)
 		}, auditor.NoUndersell, "1 units are free, 0 can be bought"},
-		{"a unit that was not returned to the inventory", sql(`UPDATE orders SET returned = 0 WHERE reservation = 'r2'`), auditor.NoUndersell, "was not returned to the inventory"},
+		{"a unit that was not returned to the inventory", sql(`UPDATE orders SET returned = 0 WHERE reservation = 'r2'`), auditor.NoUndersell, "were not returned to the inventory"},
 
 		{"a user with two units", sql(`UPDATE orders SET usr = 'u1', slot = 2 WHERE reservation = 'r3'`), auditor.PerUser, "user u1 holds 2 units"},
 		{"a slot twice", sql(`UPDATE orders SET usr = 'u1' WHERE reservation = 'r3'`), auditor.PerUser, "slot 1 of 1"},
 		{"a slot above the limit", sql(`UPDATE orders SET slot = 2 WHERE reservation = 'r3'`), auditor.PerUser, "slot 2 of 1"},
+		{"an order with more units than allowed", sql(`UPDATE orders SET quantity = 2 WHERE reservation = 'r3'`), auditor.PerUser, "order r3 has 2 units, want 1 to 1"},
+		{"two units for the price of one", sql(`UPDATE orders SET quantity = 2 WHERE reservation = 'r3'`), auditor.PayOrTimeout, "order r3 of 2 units has price 500, want 1000"},
+		{"two units of which one was sold", sql(`UPDATE orders SET quantity = 2 WHERE reservation = 'r3'`), auditor.NoOversell, "1 units were sold and 0 returned, want 2 and 0"},
+		{"two units that the inventory has as one", sql(`UPDATE orders SET quantity = 2 WHERE reservation = 'r3'`), auditor.InventoryMatchesLedger, "r3 is only in the inventory"},
 
 		{"two orders of a reservation", sql(`INSERT INTO orders SELECT * FROM orders WHERE reservation = 'r1'`), auditor.OneOrder, "has two rows"},
 		{"two orders of a ticket", sql(`UPDATE orders SET ticket = 'ticket1'`), auditor.OneOrder, "ticket ticket1 has two orders"},
@@ -237,7 +241,7 @@ func TestWatch(t *testing.T) {
 		{"stock that decreases", `UPDATE sales SET stock = 4`, `UPDATE sales SET stock = 3`, auditor.NoOversell, "stock decreased from 4 to 3"},
 		{"an expired order that is paid", `SELECT 1`, `UPDATE orders SET state = 'paid' WHERE reservation = 'r2'`, auditor.PayOrTimeout, "changed from expired to paid"},
 		{"an epoch that decreases", `UPDATE sales SET epoch = 3`, `UPDATE sales SET epoch = 2`, auditor.OneOrder, "epoch decreased from 3 to 2"},
-		{"paid orders that decrease", `SELECT 1`, `UPDATE sales SET paid = 2`, auditor.PayOrTimeout, "paid and refunded orders decreased from 3 to 2"},
+		{"paid orders that decrease", `SELECT 1`, `UPDATE sales SET paid = 2`, auditor.PayOrTimeout, "paid and refunded units decreased from 3 to 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newFixture(t)

@@ -68,11 +68,12 @@ type saleRow struct {
 	id                       string
 	price, stock, sold, paid int64
 	perUser, headroom        int64
+	maxQuantity              int64
 	starts, ends             int64
 	payWithin, tokenFor      int64
 	queue, state, why        string
 	recovering, epoch        int64
-	refunded                 int64 // of sample: orders that the merchant refunded
+	refunded                 int64 // of sample: units of orders that the merchant refunded
 }
 
 func (d *database) sales(ctx context.Context, tx *sql.Tx, only []string) ([]saleRow, error) {
@@ -80,10 +81,10 @@ func (d *database) sales(ctx context.Context, tx *sql.Tx, only []string) ([]sale
 	for _, id := range only {
 		wanted[id] = true
 	}
-	return rows(ctx, tx, `SELECT id, price, stock, sold, paid, per_user, headroom, starts_at, ends_at,
+	return rows(ctx, tx, `SELECT id, price, stock, sold, paid, per_user, max_quantity, headroom, starts_at, ends_at,
 		pay_within_ms, token_for_ms, queue, state, why, recovering, epoch
 		FROM sales WHERE state <> 'draft' ORDER BY id`, func(r *saleRow) ([]any, func() bool) {
-		return []any{&r.id, &r.price, &r.stock, &r.sold, &r.paid, &r.perUser, &r.headroom, &r.starts, &r.ends,
+		return []any{&r.id, &r.price, &r.stock, &r.sold, &r.paid, &r.perUser, &r.maxQuantity, &r.headroom, &r.starts, &r.ends,
 			&r.payWithin, &r.tokenFor, &r.queue, &r.state, &r.why, &r.recovering, &r.epoch}, func() bool { return len(only) == 0 || wanted[r.id] }
 	})
 }
@@ -92,7 +93,7 @@ func (d *database) sales(ctx context.Context, tx *sql.Tx, only []string) ([]sale
 type orderRow struct {
 	id, sale, user, ticket, key, state, payment string
 	note                                        string
-	epoch, slot, price                          int64
+	epoch, slot, price, quantity                int64
 	at, payBy, placed, changed, returned        int64
 }
 
@@ -107,9 +108,9 @@ func (o *orderRow) isOrder() bool {
 func (o *orderRow) refunded() bool { return o.state == "cancelled" && o.note == "refunded" }
 
 func (d *database) orders(ctx context.Context, tx *sql.Tx) ([]orderRow, error) {
-	return rows(ctx, tx, `SELECT reservation, sale, usr, ticket, key, state, coalesce(payment, ''), note, epoch, slot, price,
+	return rows(ctx, tx, `SELECT reservation, sale, usr, ticket, key, state, coalesce(payment, ''), note, epoch, slot, price, quantity,
 		at, pay_by, placed, changed, returned FROM orders ORDER BY at, reservation`, func(r *orderRow) ([]any, func() bool) {
-		return []any{&r.id, &r.sale, &r.user, &r.ticket, &r.key, &r.state, &r.payment, &r.note, &r.epoch, &r.slot, &r.price,
+		return []any{&r.id, &r.sale, &r.user, &r.ticket, &r.key, &r.state, &r.payment, &r.note, &r.epoch, &r.slot, &r.price, &r.quantity,
 			&r.at, &r.payBy, &r.placed, &r.changed, &r.returned}, nil
 	})
 }

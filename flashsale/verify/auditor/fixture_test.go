@@ -20,9 +20,9 @@ const tables = `
 CREATE TABLE sales (id text, merchant text, sku text, title text, price bigint, currency text, stock bigint,
 	per_user int, starts_at bigint, ends_at bigint, headroom int, queue text, lobby_ms bigint, pay_within_ms bigint,
 	token_for_ms bigint, sold bigint, paid bigint, state text, why text, recovering int, epoch bigint,
-	version bigint, created bigint);
+	version bigint, created bigint, max_quantity int);
 CREATE TABLE orders (reservation text, sale text, epoch bigint, usr text, slot int, ticket text, key text, at bigint,
-	pay_by bigint, state text, price bigint, placed bigint, changed bigint, payment text, returned int, note text);
+	pay_by bigint, state text, price bigint, placed bigint, changed bigint, payment text, returned int, note text, quantity bigint);
 CREATE TABLE movements (id INTEGER PRIMARY KEY, sale text, kind text, units bigint, reservation text, key text, at bigint);
 CREATE TABLE payments (id text, reservation text, amount bigint, state text, at bigint);
 CREATE TABLE checkouts (id text, reservation text, state text);
@@ -54,9 +54,9 @@ func newFixture(t *testing.T) *fixture {
 	w.db = db
 	w.exec(tables)
 	w.exec(`INSERT INTO sales VALUES ('s1', 'm', 'sku', 'title', 500, 'CNY', 3, 1, {0}, {3600000}, 3, 'fifo', 0, 60000,
-		30000, 3, 3, 'exposed', '', 0, 1, 9, {-60000})`)
+		30000, 3, 3, 'exposed', '', 0, 1, 9, {-60000}, 1)`)
 	w.exec(`INSERT INTO sales VALUES ('s2', 'm', 'sku', 'title', 500, 'CNY', 3, 1, {0}, {3600000}, 3, 'fifo', 0, 60000,
-		30000, 0, 0, 'draft', '', 0, 0, 1, {-60000})`)
+		30000, 0, 0, 'draft', '', 0, 0, 1, {-60000}, 1)`)
 	w.exec(`INSERT INTO movements (sale, kind, units, key, at) VALUES ('s1', 'stock', 3, 'expose', {-50000})`)
 	w.buyer(1, 1000, "paid", "s1")
 	w.buyer(2, 2000, "expired", "s1")
@@ -140,7 +140,7 @@ func (w *fixture) buyer(n int, ms int64, state, sale string) {
 		payment, changed, returned = fmt.Sprintf("'p%d'", n), granted+5000, 0
 		w.exec(fmt.Sprintf(`INSERT INTO payments VALUES (%s, '%s', 500, 'accepted', {%d})`, payment, id, changed))
 	}
-	w.exec(fmt.Sprintf(`INSERT INTO orders VALUES ('%s', '%s', 1, '%s', 1, 'ticket%d', 'k%d', {%d}, {%d}, '%s', 500, {%d}, {%d}, %s, %d, '')`,
+	w.exec(fmt.Sprintf(`INSERT INTO orders VALUES ('%s', '%s', 1, '%s', 1, 'ticket%d', 'k%d', {%d}, {%d}, '%s', 500, {%d}, {%d}, %s, %d, '', 1)`,
 		id, sale, user, n, n, granted, granted+60000, state, granted+5, changed, payment, returned))
 	w.exec(fmt.Sprintf(`INSERT INTO movements (sale, kind, units, reservation, at) VALUES ('%s', 'sold', -1, '%s', {%d})`, sale, id, granted+5))
 	joined := int64(n)

@@ -200,7 +200,7 @@ func (c *checker) soldOut(s *saleRow) {
 	answered := c.paidAt()
 	for _, o := range c.rows.orders[s.id] {
 		if o.state == "paid" {
-			paid++
+			paid += o.quantity
 			last = max(last, o.changed)
 			known = max(known, o.changed, answered[o.id])
 		}

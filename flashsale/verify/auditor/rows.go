@@ -119,11 +119,12 @@ func (a *Auditor) inspectOrders(s *saleRow, l *ledgerRows) {
 			b.check(Idempotency, !used, "sale %s: user %s has two orders for one key: %s and %s", s.id, o.user, first, o.id)
 			keys[k] = o.id
 		}
-		b.check(PayOrTimeout, o.price == s.price, "sale %s: order %s has price %d, want %d", s.id, o.id, o.price, s.price)
+		b.check(PayOrTimeout, o.price == s.price*o.quantity, "sale %s: order %s of %d units has price %d, want %d", s.id, o.id, o.quantity, o.price, s.price*o.quantity)
+		b.check(PerUser, o.quantity >= 1 && o.quantity <= s.maxQuantity, "sale %s: order %s has %d units, want 1 to %d", s.id, o.id, o.quantity, s.maxQuantity)
 		if !o.live() {
 			continue
 		}
-		held[o.user]++
+		held[o.user] += o.quantity
 		if slots[o.user] == nil {
 			slots[o.user] = map[int64]string{}
 		}
@@ -193,7 +194,7 @@ func (a *Auditor) inspectPayments(s *saleRow, o *orderRow, payments []paymentRow
 // inspectMovements adds up the movements of a sale's units.
 func (a *Auditor) inspectMovements(s *saleRow, l *ledgerRows) {
 	b := a.records
-	type moves struct{ sold, returned int }
+	type moves struct{ sold, returned int64 }
 	of := map[string]*moves{}
 	var stock, free int64
 	for _, m := range l.movements[s.id] {
@@ -207,10 +208,10 @@ func (a *Auditor) inspectMovements(s *saleRow, l *ledgerRows) {
 		case "stock":
 			stock += m.units
 		case "sold":
-			o.sold -= int(m.units)
+			o.sold -= m.units
 		case "returned":
-			o.returned += int(m.units)
-			b.check(NoOversell, o.returned <= o.sold, "sale %s: the unit of %s was returned before it was sold", s.id, m.reservation)
+			o.returned += m.units
+			b.check(NoOversell, o.returned <= o.sold, "sale %s: more units of %s were returned than sold before", s.id, m.reservation)
 		}
 		if a.db.postgres {
 			continue // it numbers rows when they are inserted, not when they are committed
@@ -232,9 +233,9 @@ func (a *Auditor) inspectMovements(s *saleRow, l *ledgerRows) {
 		want := moves{}
 		switch {
 		case o.live():
-			want = moves{sold: 1}
+			want = moves{sold: o.quantity}
 		case o.isOrder():
-			want = moves{sold: 1, returned: 1}
+			want = moves{sold: o.quantity, returned: o.quantity}
 		}
 		b.check(NoOversell, n == want, "sale %s: order %s is %s, %d units were sold and %d returned, want %d and %d",
 			s.id, o.id, o.state, n.sold, n.returned, want.sold, want.returned)

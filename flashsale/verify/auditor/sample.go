@@ -41,8 +41,8 @@ func (a *Auditor) requireSales(ctx context.Context, watched bool) error {
 
 // totals are the sums of a sale in one sample.
 type totals struct {
-	pending, paid  int64 // orders
-	refunded       int64 // orders that were paid before
+	pending, paid  int64 // units of orders
+	refunded       int64 // units of orders that were paid before
 	moved, stocked int64 // sums of movements
 }
 
@@ -68,7 +68,7 @@ func (a *Auditor) sample(ctx context.Context) error {
 		if sales, err = a.db.sales(ctx, tx, a.config.Sales); err != nil {
 			return err
 		}
-		states, err := rows(ctx, tx, `SELECT sale, state, count(*), 0 FROM orders GROUP BY sale, state`, scan)
+		states, err := rows(ctx, tx, `SELECT sale, state, cast(sum(quantity) AS bigint), 0 FROM orders GROUP BY sale, state`, scan)
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (a *Auditor) sample(ctx context.Context) error {
 				t.paid = g.n
 			}
 		}
-		refunded, err := rows(ctx, tx, `SELECT sale, note, count(*), 0 FROM orders WHERE state = 'cancelled' AND note = 'refunded' GROUP BY sale, note`, scan)
+		refunded, err := rows(ctx, tx, `SELECT sale, note, cast(sum(quantity) AS bigint), 0 FROM orders WHERE state = 'cancelled' AND note = 'refunded' GROUP BY sale, note`, scan)
 		if err != nil {
 			return err
 		}
@@ -98,8 +98,8 @@ func (a *Auditor) sample(ctx context.Context) error {
 				t.stocked = g.sum
 			}
 		}
-		many, err = rows(ctx, tx, `SELECT o.sale, o.usr, count(*), 0 FROM orders o JOIN sales s ON s.id = o.sale
-			WHERE o.state IN ('pending_pay', 'paid') GROUP BY o.sale, o.usr, s.per_user HAVING count(*) > s.per_user`, scan)
+		many, err = rows(ctx, tx, `SELECT o.sale, o.usr, cast(sum(o.quantity) AS bigint), 0 FROM orders o JOIN sales s ON s.id = o.sale
+			WHERE o.state IN ('pending_pay', 'paid') GROUP BY o.sale, o.usr, s.per_user HAVING sum(o.quantity) > s.per_user`, scan)
 		if err != nil {
 			return err
 		}
@@ -140,9 +140,9 @@ func (a *Auditor) sample(ctx context.Context) error {
 func (a *Auditor) checkSample(s saleRow, t totals) {
 	b := a.records
 	live := t.pending + t.paid
-	b.check(NoOversell, live <= s.stock, "sale %s: %d orders are pending or paid, stock is %d", s.id, live, s.stock)
-	b.check(NoOversell, s.sold == live, "sale %s: counter sold is %d, %d orders are pending or paid", s.id, s.sold, live)
-	b.check(NoOversell, s.paid == t.paid, "sale %s: counter paid is %d, %d orders are paid", s.id, s.paid, t.paid)
+	b.check(NoOversell, live <= s.stock, "sale %s: %d units of orders are pending or paid, stock is %d", s.id, live, s.stock)
+	b.check(NoOversell, s.sold == live, "sale %s: counter sold is %d, %d units of orders are pending or paid", s.id, s.sold, live)
+	b.check(NoOversell, s.paid == t.paid, "sale %s: counter paid is %d, %d units of orders are paid", s.id, s.paid, t.paid)
 	b.check(NoOversell, t.stocked == s.stock, "sale %s: stock movements add up to %d, stock is %d", s.id, t.stocked, s.stock)
 	b.check(NoOversell, t.moved == s.stock-live, "sale %s: movements add up to %d, expected %d − %d", s.id, t.moved, s.stock, live)
 
@@ -153,7 +153,7 @@ func (a *Auditor) checkSample(s saleRow, t totals) {
 	a.before[s.id] = s
 	if seen {
 		b.check(NoOversell, s.stock >= before.stock, "sale %s: stock decreased from %d to %d", s.id, before.stock, s.stock)
-		b.check(PayOrTimeout, s.paid+s.refunded >= before.paid+before.refunded, "sale %s: paid and refunded orders decreased from %d to %d",
+		b.check(PayOrTimeout, s.paid+s.refunded >= before.paid+before.refunded, "sale %s: paid and refunded units decreased from %d to %d",
 			s.id, before.paid+before.refunded, s.paid+s.refunded)
 		b.check(OneOrder, s.epoch >= before.epoch, "sale %s: epoch decreased from %d to %d", s.id, before.epoch, s.epoch)
 	}

@@ -182,7 +182,7 @@ func (c *checker) ticketEnds() {
 // final reports whether a refusal ends a ticket.
 func final(reason string) bool {
 	switch reason {
-	case "sold_out", "ended", "per_user", "all_taken", "turn_passed":
+	case "sold_out", "ended", "per_user", "all_taken", "few_left", "turn_passed":
 		return true
 	}
 	return false

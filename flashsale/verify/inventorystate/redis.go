@@ -19,8 +19,16 @@ type State struct {
 	Free        int64
 	Outstanding int64    // admission tokens that are valid and unused
 	Backlog     int64    // entries in its stream
-	Held        []string // reservations that hold a unit; nil if unknown
+	Held        []string // Held of the reservations that have units; nil if unknown
 	Workers     int      // consumers of its stream; 0 if unknown
+}
+
+// Held names a reservation with its units, if they are several.
+func Held(id string, units int64) string {
+	if units == 1 {
+		return id
+	}
+	return fmt.Sprintf("%s of %d units", id, units)
 }
 
 // ErrNone says that an inventory has no state of the sale.
@@ -107,14 +115,24 @@ func parse(parts []rueidis.RedisMessage, held bool) (State, error) {
 		return State{}, err
 	}
 	g.Held = []string{}
+	units := int64(0)
 	for id, record := range res {
-		if id != "" && strings.HasPrefix(record, "h ") {
-			g.Held = append(g.Held, id)
+		if id == "" || !strings.HasPrefix(record, "h ") {
+			continue
 		}
+		quantity := int64(1)
+		slot, _, _ := strings.Cut(record[2:], " ")
+		if _, many, ok := strings.Cut(slot, "/"); ok {
+			if quantity, err = strconv.ParseInt(many, 10, 64); err != nil {
+				return State{}, fmt.Errorf("reservation %s: %w", id, err)
+			}
+		}
+		g.Held = append(g.Held, Held(id, quantity))
+		units += quantity
 	}
 	slices.Sort(g.Held)
-	if int64(len(g.Held)) != reserved {
-		return g, fmt.Errorf("reserved is %d, %d reservations hold a unit", reserved, len(g.Held))
+	if units != reserved {
+		return g, fmt.Errorf("reserved is %d, the reservations have %d units", reserved, units)
 	}
 	return g, nil
 }

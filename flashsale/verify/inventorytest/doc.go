@@ -52,9 +52,9 @@ func (c *Clock) Set(now time.Time) {
 	c.now = now
 }
 
-// InUTC returns r with its times in UTC.
+// InUTC returns r with its times in UTC and its number of units as Quantity.
 func InUTC(r sale.Reservation) sale.Reservation {
-	r.At, r.PayBy = r.At.UTC(), r.PayBy.UTC()
+	r.At, r.PayBy, r.Quantity = r.At.UTC(), r.PayBy.UTC(), int(r.Units())
 	return r
 }
 

@@ -26,6 +26,7 @@ func Run(t *testing.T, open func(t *testing.T) sale.Ledger) {
 		{"rule 1: sold is between 0 and stock", rule1},
 		{"rule 2: movements add up", rule2},
 		{"rule 3: one order per reservation, ticket and slot", rule3},
+		{"rule 3: the units of an order", orderUnits},
 		{"rule 4: states change once", rule4},
 		{"rule 5: a payment is accepted once", rule5},
 		{"rule 6: the contact of an order", rule6},
@@ -129,7 +130,7 @@ func id() string { return rand.Text() }
 func Reservation(s sale.Sale, user string, slot int) sale.Reservation {
 	at := Start().Add(time.Second)
 	return sale.Reservation{
-		ID: id(), Sale: s.ID, Epoch: max(s.Epoch, 1), User: user, Slot: slot, Ticket: id(), Key: "k", At: at, PayBy: at.Add(s.PayWithin),
+		ID: id(), Sale: s.ID, Epoch: max(s.Epoch, 1), User: user, Slot: slot, Ticket: id(), Key: "k", At: at, PayBy: at.Add(s.PayWithin), Quantity: 1,
 	}
 }
 
@@ -202,9 +203,9 @@ func (d *tester) check(s sale.Sale) sale.OrderTotals {
 // Agrees returns an error if totals break rule 1 or 2.
 func Agrees(t sale.OrderTotals) error {
 	s := t.Sale
-	if s.Sold != t.Pending+t.Paid || s.Paid != t.Paid || s.Sold < 0 || s.Sold > s.Stock || t.Movements != s.Stock-s.Sold {
-		return fmt.Errorf("got stock %d, sold %d, paid %d; %d orders are pending, %d paid, movements add up to %d",
-			s.Stock, s.Sold, s.Paid, t.Pending, t.Paid, t.Movements)
+	if s.Sold != t.PendingUnits+t.PaidUnits || s.Paid != t.PaidUnits || s.Sold < 0 || s.Sold > s.Stock || t.Movements != s.Stock-s.Sold {
+		return fmt.Errorf("got stock %d, sold %d, paid %d; %d units of orders are pending, %d paid, movements add up to %d",
+			s.Stock, s.Sold, s.Paid, t.PendingUnits, t.PaidUnits, t.Movements)
 	}
 	return nil
 }

@@ -42,6 +42,7 @@ type orderData struct {
 	User        string          `json:"user"`
 	Slot        int             `json:"slot"`
 	State       sale.OrderState `json:"state"`
+	Quantity    int64           `json:"quantity"`
 	Price       int64           `json:"price"`
 	Currency    string          `json:"currency"`
 	At          string          `json:"at"`
@@ -101,7 +102,7 @@ func AppendOrders(x *database.Tx, typ webhook.Type, orders []sale.Order, now tim
 			continue
 		}
 		row, err := newRow(typ, o.ID, s, orderData{
-			Reservation: o.ID, Sale: s.id, SKU: s.sku, User: o.User, Slot: o.Slot, State: o.State, Price: o.Price, Currency: s.currency,
+			Reservation: o.ID, Sale: s.id, SKU: s.sku, User: o.User, Slot: o.Slot, State: o.State, Quantity: o.Units(), Price: o.Price, Currency: s.currency,
 			At: o.At.UTC().Format(timeFormat), PayBy: o.PayBy.UTC().Format(timeFormat), Payment: o.Payment,
 		}, now)
 		if err != nil {

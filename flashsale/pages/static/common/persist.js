@@ -1,6 +1,6 @@
 import { h } from "./dom.js";
 import { jitter, pause, seen } from "./time.js";
-import { about, has, t } from "./text.js";
+import { about, has, number, t } from "./text.js";
 
 // The reasons after which the same request may be repeated: it was not decided, too early or
 // too much. A sale that starts in hours is not waited for here.
@@ -28,7 +28,7 @@ export async function persist(ask, report, going = () => true, most = 8000) {
 
 // why returns the reason of a refusal in the language of the page.
 export function why(answer) {
-  if (has(`why.${answer.reason}`)) return t(`why.${answer.reason}`);
+  if (has(`why.${answer.reason}`)) return t(`why.${answer.reason}`, { n: number(answer.body?.left ?? 0) });
   if (answer.status === 0) return t("why.unreachable");
   if (answer.status === 429) return t("why.too_many"); // a limit in front of the shop
   return answer.detail || t("why.other", { status: answer.status });

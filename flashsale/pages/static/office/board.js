@@ -227,8 +227,8 @@ function stateOf(o) {
 async function showOrders(after) {
   const answer = await persist(() => call("GET", `${path}/orders?after=${encodeURIComponent(after)}`), (text) => text && put(note, text));
   if (!answer.ok) return put(note, why(answer));
-  const part = table(t("orders.title"), ["at", "state", "name", "phone", "address", "reservation", "action"].map((c) => t(`orders.${c}`)),
-    answer.body.orders.map((o) => [moment(o.at), stateOf(o), o.contact?.name ?? "", o.contact?.phone ?? "", address(o.contact), o.reservation, endButton(o)]));
+  const part = table(t("orders.title"), ["at", "state", "quantity", "name", "phone", "address", "reservation", "action"].map((c) => t(`orders.${c}`)),
+    answer.body.orders.map((o) => [moment(o.at), stateOf(o), number(o.quantity), o.contact?.name ?? "", o.contact?.phone ?? "", address(o.contact), o.reservation, endButton(o)]));
   if (after === "") rows.replaceChildren(part);
   else rows.append(part);
   more.hidden = answer.body.orders.length < 100;

@@ -23,6 +23,7 @@ export const FIELDS = {
   currency: text({ required: true, maxlength: "3", autocomplete: "off" }),
   stock: whole({ required: true, min: "1" }),
   per_user: whole({ min: "1", max: "10" }),
+  max_quantity: whole({ min: "1", max: "10" }),
   starts_at: when,
   ends_at: when,
   queue: {
@@ -63,7 +64,7 @@ export function cents(value, currency) {
 export function fresh(now) {
   const starts = Math.ceil((now + 10 * MINUTE) / MINUTE) * MINUTE;
   return {
-    sku: "", title: "", price: 0, currency: "CNY", stock: 100, per_user: 1,
+    sku: "", title: "", price: 0, currency: "CNY", stock: 100, per_user: 1, max_quantity: 1,
     starts_at: new Date(starts).toISOString(), ends_at: new Date(starts + 60 * MINUTE).toISOString(),
     headroom: 3, queue: "fifo", lobby_ms: 0, pay_within_ms: 15 * MINUTE, token_for_ms: 30_000, work: 0, members_only: 0, campaign: "", address: "none",
   };
@@ -75,7 +76,7 @@ const faults = (answer, currency) => faultsOf(answer).filter((e) => e.field in F
   .map((e) => [e.field, faultOf(e, e.field === "price" ? (v) => decimal(v, currency) : (v) => number(v / (FIELDS[e.field].unit ?? 1)))]);
 
 // EDITABLE are the fields that can change while buyers see a sale.
-export const EDITABLE = ["title", "per_user", "ends_at", "pay_within_ms", "work", "campaign"];
+export const EDITABLE = ["title", "per_user", "max_quantity", "ends_at", "pay_within_ms", "work", "campaign"];
 
 // form returns the form of a draft. send is [method, path, other fields of the body]. done is
 // called with the sale that the server returns. It shows the fields of only, and sends the

@@ -3,7 +3,7 @@ import { call, local, random, session } from "./api.js";
 import { Contact } from "./contact.js";
 import { Slot, h, put } from "./dom.js";
 import { persist, sure, why } from "./persist.js";
-import { clockwise, moment, money, t } from "./text.js";
+import { clockwise, moment, money, number, t } from "./text.js";
 import { now } from "./time.js";
 
 // held lists the states in which a unit is kept for the buyer.
@@ -76,6 +76,7 @@ export class Receipt {
     const title = h("h2", { tabindex: "-1" }, t(away ? "receipt.away" : `receipt.${r.state}`));
     const facts = h("p", { class: "hint" }, [
       this.#named ? [h("a", { href: `/sales/${r.sale}` }, r.title), " · "] : "",
+      r.quantity > 1 ? [t("receipt.quantity", { n: number(r.quantity) }), " · "] : "",
       money(r.price, r.currency), " · ", moment(r.at)].flat());
     const text = h("p", {}, t(away ? "receipt.away.text" : `receipt.${r.state}.text`, { time: moment(r.pay_by) }));
     const refund = r.refunds > 0 && h("p", { class: "banner warn", "data-refund": "" },

@@ -6,8 +6,8 @@ import { Offer } from "./offer.js";
 import { loadProduct } from "./product.js";
 import { persist, sure, why } from "./persist.js";
 import { Receipt, held } from "./receipt.js";
-import { stageOf } from "./stage.js";
-import { about, clockwise, number, percent, t } from "./text.js";
+import { stageOf, unitsOf } from "./stage.js";
+import { about, clockwise, money, number, percent, t } from "./text.js";
 import { Poll, keep, later, now } from "./time.js";
 import { Work } from "./work.js";
 
@@ -18,6 +18,8 @@ const lastKey = `fs.last.${id}`; // the last receipt; lost ones are in no list
 const buyKey = `fs.buy.${id}`; // of a purchase without a final response
 const clickKey = `fs.click.${id}`; // of a click without a final response
 const wantKey = `fs.want.${id}`; // whether the buyer has clicked, and waits for a unit
+
+const quantityKey = `fs.quantity.${id}`; // how many units the buyer wants in one order
 
 let view = null;
 let turn = null;
@@ -98,7 +100,12 @@ async function refresh() {
   const place = local.get(placeKey);
   let answer = left ? await call("GET", path) : { ok: false };
   if (left && answer.ok) turn = null;
-  if (!left && view && oneClick() && place && local.get(wantKey)) answer = await call("POST", `${path}/ticket`, { place, buy: true });
+  if (!left && view && oneClick() && place && local.get(wantKey)) answer = await call("POST", `${path}/ticket`, { place, buy: true, quantity: quantity() });
+  if (answer.reason === "few_left") {
+    stepAside(answer);
+    answer = await call("GET", path);
+    turn = null;
+  }
   if (!left && !answer.ok && !(answer.status === 0 || answer.status === 429 || answer.status >= 500)) {
     answer = await call("GET", `${path}/ticket`, undefined, place ? { "Flashsale-Place": place } : {});
   }
@@ -133,6 +140,20 @@ async function refresh() {
   return wait;
 }
 
+// most returns how many units the buyer can have in one order.
+const most = () => Math.max(1, Math.min(view.max_quantity ?? 1, view.per_user - unitsOf([...receipts.values()])));
+
+// quantity returns how many units the buyer wants.
+const quantity = () => Math.min(session.get(quantityKey) ?? 1, most());
+
+// stepAside shows that fewer units are left than wanted. The next buyer can have them, until the
+// buyer chooses fewer and clicks again, which restores the position.
+function stepAside(answer) {
+  setLeft(true);
+  local.set(wantKey, null);
+  note = why(answer);
+}
+
 function gone() {
   main.replaceChildren(h("h1", {}, t("missing.title")), h("p", {}, t("missing.sale")), h("p", {}, h("a", { class: "button", href: "/" }, t("missing.home"))));
 }
@@ -152,7 +173,7 @@ async function join() {
   const key = session.get(clickKey) ?? random();
   session.set(clickKey, key);
   if (oneClick()) local.set(wantKey, true);
-  const click = oneClick() ? { buy: true } : {};
+  const click = oneClick() ? { buy: true, quantity: quantity() } : {};
   const ask = (body) => persist(() => call("POST", `${path}/ticket`, { ...body, ...click },
     { "Idempotency-Key": key, ...(body.work ? { "Flashsale-Work": body.work } : {}) }), showNote);
   let answer = await ask({ place, work: await worked() });
@@ -170,6 +191,7 @@ async function join() {
   clicks++;
   session.set(clickKey, null);
   if (answer.ok) poll.in(take(answer.body));
+  else if (answer.reason === "few_left") stepAside(answer);
   else {
     note = why(answer);
     local.set(wantKey, null);
@@ -188,7 +210,7 @@ async function buy() {
   doing = "buy";
   note = "";
   draw();
-  const answer = await persist(() => call("POST", `${path}/orders`, { token }, { "Idempotency-Key": key }), showNote, () => now() < Date.parse(until));
+  const answer = await persist(() => call("POST", `${path}/orders`, { token, quantity: quantity() }, { "Idempotency-Key": key }), showNote, () => now() < Date.parse(until));
   doing = "";
   if (answer.ok) {
     session.set(buyKey, null);
@@ -250,7 +272,7 @@ function draw() {
   const passed = turn?.state === "passed" && ["open", "all_taken"].includes(stage);
   action.el.hidden = stage === "enough";
   action.el.dataset.stage = stage;
-  action.show([stage, doing, passed, alerts(), view.starts_at, offer.title, view.phase === "paused", view.phase === "all_taken", view.queue, view.work, view.members_only, signIn()].join(), (live) => build(live, passed));
+  action.show([stage, doing, passed, alerts(), view.starts_at, offer.title, view.phase === "paused", view.phase === "all_taken", view.queue, view.work, view.members_only, signIn(), most()].join(), (live) => build(live, passed));
   const title = t(`stage.${stage}`);
   if (stage !== before) {
     if ((before || stage === "turn") && stage !== "enough") say(title);
@@ -321,6 +343,7 @@ function build(live, passed) {
     type: "button", class: "main", id: name, "data-main": "", disabled: off, "aria-disabled": doing ? "true" : undefined, "aria-describedby": "note",
     onclick: () => { if (!doing) on(); },
   }, t(doing === name ? `${name}.busy` : label)));
+  const choose = () => most() > 1 && quantityField(live);
   const notify = (label) => h("button", {
     type: "button", class: "quiet", id: "notify", "aria-pressed": String(alerts()), onclick: () => switchAlerts().then(draw),
   }, alerts() ? `✓ ${t("notify.on")}` : t(label));
@@ -338,16 +361,28 @@ function build(live, passed) {
   const members = view.members_only && signIn() && h("p", { class: "banner warn", id: "members" }, t("why.sign_in"), " ", h("a", { href: signIn() }, t("sign.in")));
   const toil = [members, view.work > 0 && work.el];
   switch (stage) {
-    case "upcoming": return [title, clock(starts), text, button("join", join, label(), true), remind(), toil, notes];
-    case "lobby": return [title, clock(starts), text, button("join", join, "join.lobby"), toil, notes];
+    case "upcoming": return [title, clock(starts), text, choose(), button("join", join, label(), true), remind(), toil, notes];
+    case "lobby": return [title, clock(starts), text, choose(), button("join", join, "join.lobby"), toil, notes];
     case "drawn": return [title, clock(starts), text, h("div", { class: "row" }, notify("notify")), notes];
     case "open":
-    case "all_taken": return [title, text, button("join", join, label()), toil, notes];
+    case "all_taken": return [title, text, choose(), button("join", join, label()), toil, notes];
     case "line": return [title, ...line(live), text,
       h("div", { class: "row dock" }, notify("notify"), h("button", { type: "button", class: "quiet", id: "leave", onclick: leave }, t("leave"))), notes];
-    case "turn": return [title, clock(() => Date.parse(turn?.until)), text, button("buy", buy, "buy", view.phase === "paused"), notes];
+    case "turn": return [title, clock(() => Date.parse(turn?.until)), text, choose(), button("buy", buy, "buy", view.phase === "paused"), notes];
     default: return [title, text, notes, h("p", {}, h("a", { href: "/" }, t("nav.more")))];
   }
+}
+
+// quantityField lets the buyer choose how many units an order has, and shows their price.
+function quantityField(live) {
+  const input = h("select", { id: "quantity", onchange: () => { session.set(quantityKey, Number(input.value)); draw(); } },
+    Array.from({ length: most() }, (_, i) => h("option", { value: String(i + 1) }, number(i + 1))));
+  const price = h("strong", { id: "total" });
+  live(() => {
+    input.value = String(quantity());
+    put(price, money(view.price * quantity(), view.currency));
+  });
+  return h("p", { class: "row" }, h("label", { for: "quantity" }, t("quantity")), input, price);
 }
 
 const label = () => (view.queue === "direct" ? "join.direct" : stage === "all_taken" ? "join" : "join.now");

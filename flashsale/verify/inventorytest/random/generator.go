@@ -71,7 +71,7 @@ func (g *generator) next(m *Model, now time.Time) command {
 	case n < 330:
 		c.op, c.user = "look", g.user()
 	case n < 470:
-		c.op, c.user, c.n, c.units = "poll", g.user(), g.backlog(), g.units()
+		c.op, c.user, c.n, c.units, c.quantity = "poll", g.user(), g.backlog(), g.units(), g.quantity()
 		if g.chance(40) {
 			c.id = g.id("reservation")
 		}
@@ -151,6 +151,14 @@ func (g *generator) units() int {
 	return g.r.IntN(4) - 1
 }
 
+// quantity returns how many units to reserve, mostly one.
+func (g *generator) quantity() int {
+	if g.chance(60) {
+		return g.r.IntN(2)
+	}
+	return g.r.IntN(5) - g.r.IntN(2)*g.r.IntN(2)
+}
+
 // soon returns a time around now, mostly in the future.
 func (g *generator) soon(now time.Time) time.Time {
 	return now.Add(time.Duration(g.r.IntN(20_000_000)-1_000_000) * time.Microsecond)
@@ -177,7 +185,7 @@ func (g *generator) join(c command, s *modelSale, now time.Time) command {
 	if g.chance(30) {
 		c.join.Reservation = g.id("reservation")
 	}
-	c.join.MaxBacklog, c.join.MaxUnits = max(0, g.backlog()), g.units()
+	c.join.MaxBacklog, c.join.MaxUnits, c.join.Quantity = max(0, g.backlog()), g.units(), g.quantity()
 	if t := s.ticket(c.join.User); t != nil && g.chance(5) {
 		c.join.Ticket = t.id
 	}
@@ -189,7 +197,7 @@ func (g *generator) join(c command, s *modelSale, now time.Time) command {
 
 func (g *generator) reserve(c command, s *modelSale) command {
 	c.op = "reserve"
-	c.reserve = sale.ReserveRequest{Sale: c.sale, Epoch: c.epoch, User: g.user(), Ticket: g.id("ticket"), Reservation: g.id("reservation"), MaxUnits: g.units()}
+	c.reserve = sale.ReserveRequest{Sale: c.sale, Epoch: c.epoch, User: g.user(), Ticket: g.id("ticket"), Reservation: g.id("reservation"), MaxUnits: g.units(), Quantity: g.quantity()}
 	var can []*modelTicket
 	for _, t := range s.tickets {
 		if t.state == sale.Admitted {
@@ -263,7 +271,7 @@ func (g *generator) open(c command, s *modelSale, now time.Time) command {
 	c.epoch = g.epochs[c.sale]
 	starts := now.Add(time.Duration(g.r.IntN(8000)-6000) * time.Millisecond).Truncate(time.Millisecond)
 	o := sale.InitialState{Sale: sale.Sale{ID: c.sale, Epoch: c.epoch, State: sale.Exposed, Draft: sale.Draft{
-		Stock: int64(g.r.IntN(9)), Headroom: g.r.IntN(3), PerUser: 1 + g.r.IntN(3), Queue: pick(g, sale.Fifo, sale.Fifo, sale.Shuffled, sale.Direct),
+		Stock: int64(g.r.IntN(9)), Headroom: g.r.IntN(3), PerUser: 1 + g.r.IntN(4), Queue: pick(g, sale.Fifo, sale.Fifo, sale.Shuffled, sale.Direct),
 		StartsAt: starts, EndsAt: starts.Add(time.Duration(1+g.r.IntN(pick(g, 120_000, 1_200_000))) * time.Millisecond),
 		Lobby: time.Duration(g.r.IntN(4000)) * time.Millisecond, PayWithin: time.Minute, TokenFor: time.Duration(1+g.r.IntN(10)) * time.Second,
 	}}}
@@ -275,10 +283,15 @@ func (g *generator) open(c command, s *modelSale, now time.Time) command {
 	}
 	if s != nil {
 		g.earlier[c.sale] = nil
+		units := map[string]int64{}
 		for _, h := range s.reservations {
 			g.earlier[c.sale] = append(g.earlier[c.sale], h.Reservation)
-			switch n := g.r.IntN(10); {
-			case h.returned || h.Slot > o.Sale.PerUser || int64(len(o.Reserved)+len(o.Pending)) == o.Sale.Stock && n < 9:
+			n := g.r.IntN(10)
+			if h.returned || h.Slot > o.Sale.PerUser || o.Units()+h.Units() > o.Sale.Stock && n < 9 ||
+				units[h.User]+h.Units() > int64(o.Sale.PerUser) && n < 9 {
+				continue
+			}
+			switch units[h.User] += h.Units(); {
 			case n < 3:
 				o.Pending = append(o.Pending, h.Reservation)
 			case n < 9:

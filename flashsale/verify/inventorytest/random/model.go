@@ -111,7 +111,7 @@ func (m *Model) Open(_ context.Context, o sale.InitialState) error {
 		return sale.ErrConflict
 	}
 	s := &modelSale{Sale: o.Sale, paused: o.Sale.State == sale.Paused, unpaid: o.Unpaid}
-	s.free = s.Stock - int64(len(o.Reserved)+len(o.Pending))
+	s.free = s.Stock - o.Units()
 	for _, r := range slices.Concat(o.Reserved, o.Pending) {
 		s.reservations = append(s.reservations, &modelReservation{Reservation: r})
 	}

@@ -20,10 +20,18 @@ func (s *modelSale) returned(user string) int {
 	return n
 }
 
-// hasEnough reports whether a user can reserve no more units in this epoch.
-func (s *modelSale) hasEnough(user string, max int) bool {
-	held := len(s.held(user))
-	return held >= s.PerUser || held >= max && max != 0 || s.returned(user) >= sale.MaxUnpaid
+// units returns how many units a user holds.
+func (s *modelSale) units(user string) (n int) {
+	for _, r := range s.held(user) {
+		n += int(r.Units())
+	}
+	return n
+}
+
+// hasEnough reports whether a user cannot reserve so many units in this epoch.
+func (s *modelSale) hasEnough(user string, most, quantity int) bool {
+	units := s.units(user) + max(1, quantity)
+	return units > s.PerUser || units > most && most != 0 || s.returned(user) >= sale.MaxUnpaid
 }
 
 // park counts the tickets that became absent.
@@ -100,7 +108,7 @@ func (m *Model) Join(_ context.Context, j sale.JoinRequest) (sale.TicketStatus, 
 	s.park(now)
 	st := s.status(j.User, now)
 	old := s.ticket(j.User)
-	poll := sale.PollRequest{User: j.User, Reservation: j.Reservation, MaxBacklog: j.MaxBacklog, MaxUnits: j.MaxUnits}
+	poll := sale.PollRequest{User: j.User, Reservation: j.Reservation, MaxBacklog: j.MaxBacklog, MaxUnits: j.MaxUnits, Quantity: j.Quantity}
 	if st.State == sale.Waiting || st.State == sale.Admitted {
 		return s.poll(poll, now), nil
 	}
@@ -150,7 +158,7 @@ func (s *modelSale) joinRefused(j sale.JoinRequest, now time.Time) sale.Reason {
 		return sale.IsPaused
 	case now.Before(opens):
 		return sale.NotStarted
-	case s.hasEnough(j.User, j.MaxUnits):
+	case s.hasEnough(j.User, j.MaxUnits, j.Quantity):
 		return sale.PerUserLimit
 	case j.Batch == "" && j.Max > 0 && int64(len(s.waiting())) >= j.Max:
 		return sale.QueueFull
@@ -183,7 +191,7 @@ func (s *modelSale) poll(p sale.PollRequest, now time.Time) sale.TicketStatus {
 	if st.State != sale.Waiting && st.State != sale.Admitted || st.State == sale.Admitted && t.seen.IsZero() && p.Reservation == "" {
 		return st
 	}
-	if s.hasEnough(p.User, p.MaxUnits) {
+	if s.hasEnough(p.User, p.MaxUnits, p.Quantity) {
 		st.Reason = sale.PerUserLimit
 		return st
 	}
@@ -201,22 +209,30 @@ func (s *modelSale) poll(p sale.PollRequest, now time.Time) sale.TicketStatus {
 	if t.state == sale.Waiting {
 		ahead = s.ahead(t.rank)
 	}
-	switch {
-	case open && p.Reservation != "" && ahead < s.free:
-		s.take(t, p.Reservation, "", now)
+	at, few := now.Truncate(time.Millisecond), int64(0)
+	switch units := int64(max(1, p.Quantity)); {
+	case open && p.Reservation != "" && ahead+units <= s.free:
+		s.take(t, p.Reservation, "", p.Quantity, now)
+	case open && p.Reservation != "" && ahead == 0:
+		few = s.free
 	case open && p.Reservation == "" && t.state == sale.Waiting && ahead < int64(s.Headroom)*s.free-s.outstanding(now):
 		s.turns++
 		t.state, t.batch, t.until = sale.Admitted, t.id, now.Truncate(time.Millisecond).Add(s.TokenFor)
 	}
-	at := now.Truncate(time.Millisecond)
 	switch {
+	case t.state == sale.Waiting && few > 0:
+		t.seen, t.parked = at, true
+		s.left++
 	case t.state == sale.Waiting:
 		t.seen = at.Add(sale.Grace(sale.PollInterval(ahead, int64(len(s.waiting())))))
 	case t.state == sale.Admitted && !t.seen.IsZero():
 		t.seen = at.Add(sale.Grace(sale.TurnPoll))
 	}
 	after := s.status(p.User, now)
-	after.Restored, after.NewTurn = st.Absent, s.turns > turns
+	after.Restored, after.NewTurn = st.Absent && !after.Absent, s.turns > turns
+	if few > 0 {
+		after.Reason, after.Left = sale.FewLeft, few
+	}
 	return after
 }
 

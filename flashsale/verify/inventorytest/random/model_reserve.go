@@ -37,24 +37,26 @@ func (m *Model) Reserve(_ context.Context, a sale.ReserveRequest) (sale.ReserveR
 		return sale.ReserveResult{Reason: sale.NotAdmitted}, nil
 	case s.status(a.User, now).State == sale.TicketExpired:
 		return sale.ReserveResult{Reason: sale.AdmissionExpired}, nil
-	case s.hasEnough(a.User, a.MaxUnits):
+	case s.hasEnough(a.User, a.MaxUnits, a.Quantity):
 		return sale.ReserveResult{Reason: sale.PerUserLimit}, nil
 	case s.free == 0:
 		return sale.ReserveResult{Reason: sale.IsAllTaken}, nil
+	case s.free < int64(a.Quantity):
+		return sale.ReserveResult{Reason: sale.FewLeft, Left: s.free}, nil
 	}
-	return sale.ReserveResult{Reservation: s.take(t, a.Reservation, a.Key, now)}, nil
+	return sale.ReserveResult{Reservation: s.take(t, a.Reservation, a.Key, a.Quantity, now)}, nil
 }
 
-func (s *modelSale) take(t *modelTicket, id, key string, now time.Time) sale.Reservation {
+func (s *modelSale) take(t *modelTicket, id, key string, quantity int, now time.Time) sale.Reservation {
 	at := now.Truncate(time.Millisecond)
 	r := sale.Reservation{
 		ID: id, Sale: s.ID, Epoch: s.Epoch, User: t.user, Slot: 1,
-		Ticket: t.id, Key: key, At: at, PayBy: at.Add(s.PayWithin),
+		Ticket: t.id, Key: key, At: at, PayBy: at.Add(s.PayWithin), Quantity: max(1, quantity),
 	}
 	for slices.ContainsFunc(s.held(t.user), func(o sale.Reservation) bool { return o.Slot == r.Slot }) {
 		r.Slot++
 	}
-	s.free--
+	s.free -= r.Units()
 	t.state, t.last = sale.Spent, &modelReservation{Reservation: r}
 	s.reservations = append(s.reservations, t.last)
 	s.stream = append(s.stream, &modelEntry{Entry: sale.Entry{ID: r.ID, Reservation: r}})
@@ -76,7 +78,7 @@ func (m *Model) Transfer(_ context.Context, epoch int64, r sale.Reservation) (bo
 	other := s.find(func(h *modelReservation) bool {
 		return h.User == r.User && (h.Ticket == r.Ticket || h.Key == r.Key && r.Key != "")
 	})
-	if other != nil || len(s.held(r.User)) >= s.PerUser || s.free == 0 {
+	if other != nil || s.units(r.User)+int(r.Units()) > s.PerUser || s.free < r.Units() {
 		return false, nil
 	}
 	used := func(o sale.Reservation) bool { return o.Slot == r.Slot }
@@ -84,7 +86,7 @@ func (m *Model) Transfer(_ context.Context, epoch int64, r sale.Reservation) (bo
 		for r.Slot = 1; slices.ContainsFunc(s.held(r.User), used); r.Slot++ {
 		}
 	}
-	s.free--
+	s.free -= r.Units()
 	s.reservations = append(s.reservations, &modelReservation{Reservation: r})
 	s.stream = append(s.stream, &modelEntry{Entry: sale.Entry{ID: r.ID, Reservation: r}})
 	return true, nil
@@ -101,7 +103,7 @@ func (m *Model) Return(_ context.Context, id string, epoch int64, user, reservat
 		return false, nil
 	}
 	h.returned, h.wasPaid = true, !unpaid
-	s.free++
+	s.free += h.Units()
 	s.Paid = min(s.Paid, s.Stock-s.free)
 	return true, nil
 }
@@ -119,7 +121,7 @@ func (m *Model) Counts(_ context.Context, id string, epoch int64) (sale.Counts, 
 	}
 	for _, h := range s.reservations {
 		if !h.returned {
-			c.Reserved++
+			c.Reserved += h.Units()
 		}
 	}
 	return c, nil

@@ -54,6 +54,7 @@ type command struct {
 	ids      []string
 	n        int64
 	units    int
+	quantity int
 	flag     bool
 	at       time.Time
 	step     time.Duration
@@ -69,15 +70,15 @@ func (c command) String() string {
 			o.Sale.Stock, o.Sale.PerUser, o.Sale.Headroom, o.Sale.TokenFor, o.Sale.StartsAt.Sub(inventorytest.Start()), o.Sale.EndsAt.Sub(inventorytest.Start()), o.Sale.Lobby, o.Sale.State, o.Unpaid, o.Reserved, o.Pending)
 	case "join":
 		j := c.join
-		return fmt.Sprintf("join %s/%d %s ticket %s rank %d lot %d max %d batch %q%s reservation %q backlog %d units %d", c.sale, c.epoch, j.User, j.Ticket, j.Rank, j.Lot, j.Max, j.Batch, until(j.Until), j.Reservation, j.MaxBacklog, j.MaxUnits)
+		return fmt.Sprintf("join %s/%d %s ticket %s rank %d lot %d max %d batch %q%s reservation %q backlog %d units %d quantity %d", c.sale, c.epoch, j.User, j.Ticket, j.Rank, j.Lot, j.Max, j.Batch, until(j.Until), j.Reservation, j.MaxBacklog, j.MaxUnits, j.Quantity)
 	case "reserve":
-		return fmt.Sprintf("reserve %s/%d %s ticket %s key %q id %s units %d", c.sale, c.epoch, c.reserve.User, c.reserve.Ticket, c.reserve.Key, c.reserve.Reservation, c.reserve.MaxUnits)
+		return fmt.Sprintf("reserve %s/%d %s ticket %s key %q id %s units %d quantity %d", c.sale, c.epoch, c.reserve.User, c.reserve.Ticket, c.reserve.Key, c.reserve.Reservation, c.reserve.MaxUnits, c.reserve.Quantity)
 	case "terms":
 		return fmt.Sprintf("terms %s/%d %+v", c.sale, c.epoch, c.terms)
 	case "transfer":
 		return fmt.Sprintf("transfer to %s/%d %+v", c.sale, c.epoch, c.transfer)
 	}
-	return fmt.Sprintf("%s %s/%d user %q id %q ids %v n %d units %d flag %v%s", c.op, c.sale, c.epoch, c.user, c.id, c.ids, c.n, c.units, c.flag, until(c.at))
+	return fmt.Sprintf("%s %s/%d user %q id %q ids %v n %d units %d quantity %d flag %v%s", c.op, c.sale, c.epoch, c.user, c.id, c.ids, c.n, c.units, c.quantity, c.flag, until(c.at))
 }
 
 // until formats a time relative to the start.
@@ -202,7 +203,7 @@ func (p *pair) call(g sale.Inventory, c command, model bool) (any, error) {
 		case "join":
 			st, err = g.Join(ctx, c.join)
 		case "poll":
-			st, err = g.Poll(ctx, sale.PollRequest{Sale: c.sale, Epoch: c.epoch, User: c.user, Reservation: c.id, MaxBacklog: c.n, MaxUnits: c.units})
+			st, err = g.Poll(ctx, sale.PollRequest{Sale: c.sale, Epoch: c.epoch, User: c.user, Reservation: c.id, MaxBacklog: c.n, MaxUnits: c.units, Quantity: c.quantity})
 		default:
 			st, err = g.Status(ctx, c.sale, c.epoch, c.user)
 		}

@@ -15,7 +15,7 @@ type model struct {
 
 type modelSale struct {
 	stock, sold, paid int64
-	perUser           int
+	perUser, max      int // units of a user, and of an order
 	state             sale.State
 	why               string
 	recovering        bool
@@ -55,7 +55,13 @@ func (m *model) place(epoch int64, r sale.Reservation) sale.OrderResult {
 		return sale.OrderResult{State: sale.Reserved, Fenced: true}
 	}
 	o := &modelOrder{r: r, state: sale.PendingPay}
-	if r.Slot > s.perUser {
+	units := r.Quantity
+	for _, x := range m.orders {
+		if x.r.Sale == r.Sale && x.r.User == r.User && holds(x.state) {
+			units += x.r.Quantity
+		}
+	}
+	if r.Slot > s.perUser || r.Quantity > s.max || units > s.perUser {
 		o.state = sale.Rejected
 	}
 	for _, x := range m.orders {
@@ -64,10 +70,10 @@ func (m *model) place(epoch int64, r sale.Reservation) sale.OrderResult {
 		}
 	}
 	if o.state == sale.PendingPay {
-		if s.sold == s.stock {
+		if s.stock-s.sold < r.Units() {
 			return sale.OrderResult{State: sale.Reserved}
 		}
-		s.sold++
+		s.sold += r.Units()
 	}
 	m.orders[r.ID] = o
 	return sale.OrderResult{State: o.state, New: true}
@@ -93,13 +99,13 @@ func (m *model) pay(p sale.Payment, now time.Time) (paid sale.PayResult, want er
 		}
 		return m.withSoldOut(o, sale.PayResult{RefundDue: x.refund, Repeated: true}), nil
 	}
-	refund := o.state != sale.PendingPay || now.After(o.r.PayBy) || p.Amount != 9900
+	refund := o.state != sale.PendingPay || now.After(o.r.PayBy) || p.Amount != 9900*o.r.Units()
 	m.payments[p.ID] = &modelPayment{p.Reservation, p.Amount, refund}
 	if refund {
 		o.refunds++
 	} else {
 		o.state, o.payment = sale.Paid, p.ID
-		m.sales[o.r.Sale].paid++
+		m.sales[o.r.Sale].paid += o.r.Units()
 	}
 	return m.withSoldOut(o, sale.PayResult{RefundDue: refund}), nil
 }
@@ -123,7 +129,7 @@ func (m *model) cancel(user, reservation string) error {
 		return sale.ErrConflict
 	}
 	o.state = sale.Cancelled
-	m.sales[o.r.Sale].sold--
+	m.sales[o.r.Sale].sold -= o.r.Units()
 	return nil
 }
 
@@ -140,8 +146,8 @@ func (m *model) refundBy(merchant, reservation string) error {
 	m.payments[o.payment].refund = true
 	o.state, o.payment, o.refunded = sale.Cancelled, "", true
 	o.refunds++
-	m.sales[o.r.Sale].sold--
-	m.sales[o.r.Sale].paid--
+	m.sales[o.r.Sale].sold -= o.r.Units()
+	m.sales[o.r.Sale].paid -= o.r.Units()
 	return nil
 }
 
@@ -181,7 +187,7 @@ func (m *model) isDue(o *modelOrder, now time.Time) bool {
 
 func (m *model) expire(o *modelOrder) {
 	o.state = sale.Expired
-	m.sales[o.r.Sale].sold--
+	m.sales[o.r.Sale].sold -= o.r.Units()
 }
 
 func (m *model) unreturned() map[string]bool {
@@ -265,8 +271,10 @@ func (m *model) totals(id string) (t sale.OrderTotals) {
 		switch o.state {
 		case sale.PendingPay:
 			t.Pending++
+			t.PendingUnits += o.r.Units()
 		case sale.Paid:
 			t.Paid++
+			t.PaidUnits += o.r.Units()
 		case sale.Expired:
 			t.Expired++
 		case sale.Cancelled:

@@ -71,11 +71,12 @@ func newComparison(t *testing.T, l sale.Ledger, r *mathrand.Rand) *comparison {
 		}
 	}
 	for range 2 {
-		draft := ledgertest.Draft(int64(1+r.IntN(12)), 1+r.IntN(2))
+		draft := ledgertest.Draft(int64(1+r.IntN(12)), 1+r.IntN(4))
+		draft.MaxQuantity = 1 + r.IntN(draft.PerUser)
 		s, err := g.Create(g.ctx, "shop", "", draft, ledgertest.Start())
 		g.must(err)
 		g.sales = append(g.sales, s)
-		g.model.sales[s.ID] = &modelSale{stock: s.Stock, perUser: s.PerUser, state: sale.Drafted, added: map[string]int64{}}
+		g.model.sales[s.ID] = &modelSale{stock: s.Stock, perUser: s.PerUser, max: s.MaxQuantity, state: sale.Drafted, added: map[string]int64{}}
 		g.state(s.ID, sale.Exposed, "", sale.Drafted)
 	}
 	return g
@@ -137,6 +138,7 @@ func (g *comparison) pick() sale.Reservation {
 	}
 	s := g.sales[g.r.IntN(2)]
 	r := ledgertest.Reservation(s, fmt.Sprint("u", g.r.IntN(8)), 1+g.r.IntN(3))
+	r.Quantity = 1 + g.r.IntN(3)*g.r.IntN(2)
 	r.At, r.PayBy = g.now, g.now.Add(time.Duration(g.r.IntN(60_000))*time.Millisecond)
 	if len(g.reservations) > 0 && g.r.IntN(6) == 0 {
 		r.Ticket = g.reservations[g.r.IntN(len(g.reservations))].Ticket
@@ -164,7 +166,7 @@ func (g *comparison) createOrders() {
 
 func (g *comparison) pay() {
 	o := g.pick()
-	p := sale.Payment{ID: fmt.Sprintf("%s-%d", g.prefix, g.r.IntN(60)), Reservation: o.ID, Amount: 9900}
+	p := sale.Payment{ID: fmt.Sprintf("%s-%d", g.prefix, g.r.IntN(60)), Reservation: o.ID, Amount: 9900 * o.Units()}
 	if g.r.IntN(10) == 0 {
 		p.Amount = 1
 	}
