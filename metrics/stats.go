@@ -71,8 +71,8 @@ func counter[S any](name, help string, read func(S) float64) statistic[S] {
 	return statistic[S]{name: name, help: help, counter: true, read: read}
 }
 
-// of returns s for a value of a label.
-func (s statistic[S]) of(label, value string) statistic[S] {
+// labelled returns s with a label and its value.
+func (s statistic[S]) labelled(label, value string) statistic[S] {
 	s.label, s.value = label, value
 	return s
 }
@@ -120,10 +120,10 @@ func failoverMetrics() []statistic[failover.Stats] {
 	}
 	for _, state := range []failover.State{failover.Up, failover.Slow, failover.Down} {
 		is := func(s stats) float64 { return number(s.State == state) }
-		all = append(all, gauge("weir_store_state", "1 for the state of the Redis store, 0 for the others.", is).of("state", string(state)))
+		all = append(all, gauge("weir_store_state", "1 for the state of the Redis store, 0 for the others.", is).labelled("state", string(state)))
 	}
 	rejected := func(reason string, read func(stats) float64) statistic[stats] {
-		return counter("weir_overload_rejected_total", "Requests rejected because this process was overloaded, by reason.", read).of("reason", reason)
+		return counter("weir_overload_rejected_total", "Requests rejected because this process was overloaded, by reason.", read).labelled("reason", reason)
 	}
 	return append(all,
 		rejected("queue_full", func(s stats) float64 { return float64(s.QueueFull) }),
@@ -150,7 +150,7 @@ func systemMetrics() []statistic[protect.SystemReading] {
 	}
 	for _, metric := range []string{"cpu", "memory", "load"} {
 		missing := func(s stats) float64 { return number(slices.Contains(s.Missing, metric)) }
-		all = append(all, gauge("weir_system_metric_missing", "1 while a metric of a system rule is unavailable, so the rule is inactive, else 0.", missing).of("metric", metric))
+		all = append(all, gauge("weir_system_metric_missing", "1 while a metric of a system rule is unavailable, so the rule is inactive, else 0.", missing).labelled("metric", metric))
 	}
 	return all
 }

@@ -222,8 +222,8 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// TestPage checks that the pages have the metrics of a Go program, with their labels, and the code
-// of the example.
+// TestPage checks that the pages have the metrics of a Go program, with their labels, and the
+// example's code.
 func TestPage(t *testing.T) {
 	example, err := os.ReadFile("example_test.go")
 	must(t, err)

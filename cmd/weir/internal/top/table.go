@@ -132,8 +132,8 @@ func (o *overview) policyLines(trend int) []string {
 	return columns(rows)
 }
 
-// nodeLines returns the table of nodes, and of the programs that have a problem, with a heading. Nodes
-// of one name have their process, too.
+// nodeLines returns the table of nodes, and of the programs that have a problem, with a heading. It
+// shows the process of nodes that share a name.
 func (o *overview) nodeLines() []string {
 	rows := [][]string{{"NODE", "VERSION", "STORE", "MODE", " SEEN", "PROBLEM"}}
 	named := map[string]int{}

@@ -7,8 +7,8 @@ export const faultOf = (e, show = number) => t(has(`fault.${e.code}`) ? `fault.$
 // faultsOf returns the fields of a refused request: [{field, code, min, max}…].
 export const faultsOf = (answer) => (answer.status === 400 ? answer.body.errors ?? [] : []);
 
-// refused returns why a request was refused, in the language of the page. label returns the name
-// of a field.
+// refused returns why a request was refused, in the language of the page. label returns a field's
+// name.
 export function refused(answer, label = (field) => field) {
   const faults = faultsOf(answer);
   if (answer.reason === "conflict" && locale === "en" && answer.detail) return answer.detail;
