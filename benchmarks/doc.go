@@ -7,13 +7,15 @@
 //
 //	cd benchmarks && go test -bench 'Keyed' -count 6 .
 //
-// There are four groups:
+// There are five groups:
 //
 //   - Keyed: decisions in this process.
 //   - Redis: decisions in a Redis that the benchmark starts.
 //   - Guard: calls of a guarded function, compared with failsafe-go and Sentinel.
 //   - Nginx: requests through nginx and Weir, compared with nginx alone. It starts the
 //     servers and wrk and prints a table.
+//   - Gateway: CPU time of the gateway relative to nginx with limit_req, in interleaved
+//     rounds.
 //
 // Tests plot what protections do to goodput and latency, in virtual time: make plots.
 //

@@ -26,6 +26,7 @@ type exchange struct {
 	h2            bool
 	header        http.Header // of the response
 	initialHeader http.Header // header before the request was forwarded
+	sized         bool        // the response has a Content-Length
 
 	mu         sync.Mutex
 	timer      *time.Timer
@@ -133,6 +134,7 @@ func beginResponse(r *http.Response) error {
 		x.header[name] = values
 		r.Header.Del(name)
 	}
+	x.sized = r.ContentLength >= 0 && r.StatusCode != http.StatusSwitchingProtocols
 	return nil
 }
 

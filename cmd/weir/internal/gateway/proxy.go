@@ -43,13 +43,19 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Body != nil && r.Body != http.NoBody {
 		out.Body = x.watch(r.Body, r.ContentLength)
 	}
-	w = &deadlineWriter{w, x.conn, p.gateway.send}
+	timed := &deadlineWriter{w, x.conn, p.gateway.send}
+	w = timed
 	if upgrade := r.Header["Upgrade"]; upgradeAllowed(upgrade) {
 		w = &upgradeWriter{w, p.route.Timeout}
 	} else if upgrade != nil {
 		out.Header = r.Header.Clone()
 		out.Header.Del("Upgrade")
 	}
+	defer func() { // also if ReverseProxy panics, because the upstream broke off
+		if x.sized {
+			timed.FlushError() // the server would write the rest without a deadline, or drop it
+		}
+	}()
 	p.reverse.ServeHTTP(w, out)
 }
 

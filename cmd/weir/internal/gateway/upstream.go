@@ -34,6 +34,10 @@ func (b *buffers) Get() []byte {
 
 func (b *buffers) Put(p []byte) { b.pool.Put(&p) }
 
+// flushInterval delays a piece of a response with a Content-Length, so that most are one write
+// to the client. ReverseProxy forwards responses without one, which may be streams, at once.
+const flushInterval = time.Millisecond
+
 // route returns the handler of one route.
 func (g *Gateway) route(r Route) (http.Handler, error) {
 	if r.Timeout < 0 || r.DialTimeout < 0 || r.MaxBody < 0 {
@@ -59,7 +63,7 @@ func (g *Gateway) route(r Route) (http.Handler, error) {
 	p.reverse = httputil.ReverseProxy{
 		Rewrite:        p.rewrite,
 		Transport:      g.wrap(u.transport),
-		FlushInterval:  -1, // forward every piece at once: any response may be a stream
+		FlushInterval:  flushInterval,
 		ModifyResponse: beginResponse,
 		ErrorHandler:   p.failed,
 		ErrorLog:       slog.NewLogLogger(g.log.With("upstream", u.name).Handler(), slog.LevelDebug),
