@@ -121,10 +121,18 @@ func (s *suite) testEdit(t *testing.T) {
 		p.WaitText(".diff .del", "limits: [5/m]")
 		p.Await(`document.querySelector("` + yaml + `").value.includes("# brute force")`)
 		p.Await(`document.querySelector("input[name=limits]").value === "12/m"`)
+		release := fake.HoldEdits() // an operator goes on while the server edits
 		p.Fill("input[name=percent]", "50")
-		p.Await(`document.querySelector("` + yaml + `").value.includes("percent: 50\n    match")`)
+		p.Fill("input[name=key]", "client.ip, header:x-tenant")
+		p.Fill("input[name=match]", "/login")
 		p.Click("button.primary")
+		release()
 		p.WaitText("dialog", "now 61 keys denied, then 42–46; 1,302–1,512 requests")
+		for _, line := range []string{"percent: 50\n", "key: [client.ip, header:x-tenant]\n", "match: /login\n"} {
+			if text := p.Text(`document.querySelector("` + yaml + `").value`); !strings.Contains(text, line) {
+				t.Errorf("the draft has no line %q:\n%s", line, text)
+			}
+		}
 		accessible(t, p)
 		p.Await(`document.querySelector("dialog button.primary").disabled`)
 		p.Fill("dialog input[name=reason]", "fewer false positives")

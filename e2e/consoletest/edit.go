@@ -93,7 +93,11 @@ func editRoutes(f *Fake) {
 		refuse(w, 404, entry{"detail": "no such version"})
 	})
 	on("/v1/draft", f.draft)
-	on("/v1/draft/set", func(w http.ResponseWriter, q draftRequest) { reply(w, entry{"text": set(q)}) })
+	on("/v1/draft/set", func(w http.ResponseWriter, q draftRequest) {
+		f.edits.RLock()
+		defer f.edits.RUnlock()
+		reply(w, entry{"text": set(q)})
+	})
 	on("/v1/apply", f.apply)
 	on("/v1/rollback", func(w http.ResponseWriter, q draftRequest) {
 		reply(w, entry{"version": f.Publish("ops", q.Reason, strings.Replace(exampleText, "[5/m]", fmt.Sprintf("[%d/m]", q.Version-36), 1))})

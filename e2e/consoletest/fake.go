@@ -31,7 +31,8 @@ type Options struct {
 // A Fake is the API of the admin listener. It is safe for concurrent use.
 type Fake struct {
 	Options
-	mux *http.ServeMux
+	mux   *http.ServeMux
+	edits sync.RWMutex // see HoldEdits
 
 	mu          sync.Mutex
 	version     int
@@ -106,6 +107,12 @@ func (f *Fake) Changes() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.requests)
+}
+
+// HoldEdits delays the edits of drafts until the function that it returns is called.
+func (f *Fake) HoldEdits() func() {
+	f.edits.Lock()
+	return f.edits.Unlock
 }
 
 // SetOffline ends the event streams and refuses requests, or ends that.
