@@ -7,10 +7,9 @@ local cjson = require "cjson.safe"
 local clock = require "weir.clock"
 local plans = require "weir.plan"
 
-local every, timer, log, exiting = ngx.timer.every, ngx.timer.at, ngx.log, ngx.worker.exiting
+local log = ngx.log
 local decode_base64 = ngx.decode_base64
 local now = clock.now
-local random = math.random
 local pcall, tonumber, type = pcall, tonumber, type
 
 local M = {}
@@ -143,8 +142,8 @@ function M.start(connections, origin, seconds)
     seen, seen_id, s.known = version, id, true
   end
 
-  local function tick(premature)
-    if premature or exiting() or busy then return end
+  local function tick()
+    if busy then return end
     busy = true
     local fine, problem = pcall(look)
     busy = false
@@ -152,9 +151,8 @@ function M.start(connections, origin, seconds)
     failed = problem
   end
 
-  local ok, err = timer(0, tick)
-  if ok then ok, err = every((seconds or EVERY) * (0.95 + 0.1 * random()), tick) end
-  if not ok then return nil, "weir: adjustments of keys: no timer: " .. err end
+  local ok, err = clock.poll(seconds or EVERY, tick)
+  if not ok then return nil, "weir: adjustments of keys: " .. err end
   return s
 end
 

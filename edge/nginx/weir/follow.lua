@@ -5,9 +5,9 @@
 local cjson = require "cjson.safe"
 local clock = require "weir.clock"
 
-local every, timer, log, exiting = ngx.timer.every, ngx.timer.at, ngx.log, ngx.worker.exiting
+local log = ngx.log
 local ERR, NOTICE = ngx.ERR, ngx.NOTICE -- ERR is the least that most error_logs have
-local pcall, random, type = pcall, math.random, type
+local pcall, type = pcall, type
 local now = clock.now
 
 local M = {}
@@ -108,15 +108,8 @@ function M.start(connections, adopt, seconds, refuse)
     trouble(refused)
   end
 
-  local function tick(premature)
-    if premature or exiting() then return end
-    look()
-  end
-
-  local ok, err = timer(0, tick)
-  -- Spread the polls of the workers.
-  if ok then ok, err = every((seconds or EVERY) * (0.95 + 0.1 * random()), tick) end
-  if not ok then return nil, "weir: published policies: no timer: " .. err end
+  local ok, err = clock.poll(seconds or EVERY, look)
+  if not ok then return nil, "weir: published policies: " .. err end
   return s
 end
 

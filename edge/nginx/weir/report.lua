@@ -7,7 +7,7 @@ local clock = require "weir.clock"
 local crypto = require "weir.crypto"
 local metrics = require "weir.metrics"
 
-local every, timer, log, exiting = ngx.timer.every, ngx.timer.at, ngx.log, ngx.worker.exiting
+local log = ngx.log
 local NOTICE = ngx.NOTICE
 local now = clock.now
 
@@ -104,16 +104,14 @@ function M.start(connections, plan, trouble, adjusts)
     if reply ~= 1 then return "the list of programs is full" end
   end
 
-  local function tick(premature)
-    if premature or exiting() then return end
+  local function tick()
     local _, problem = pcall(send) -- an error is a text, too
     if problem and problem ~= failed then log(NOTICE, "weir: report to weir serve: ", problem) end
     failed = problem
   end
 
-  local ok, err = timer(0, tick)
-  if ok then ok, err = every(EVERY, tick) end
-  if not ok then return nil, "weir: report: no timer: " .. err end
+  local ok, err = clock.poll(EVERY, tick)
+  if not ok then return nil, "weir: report: " .. err end
   return true
 end
 
