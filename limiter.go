@@ -62,6 +62,25 @@ type rules struct {
 	limit Limit
 	from  []Limit
 	carry Carry
+	short shortForm // nil if there is none
+}
+
+// A shortForm decides Takes of one token as the store's Do, without a Request and a Decision. If
+// decided is false, it has changed nothing, and Do decides. Allow is AllowKey for one key.
+type shortForm = interface {
+	Allow(all string) (ok, decided bool)
+	AllowKey(key string) (ok, decided bool)
+}
+
+// short sets the short form of r, if the store has one.
+func (l *Limiter) short(r *rules) *rules {
+	s, ok := l.store.(interface {
+		Short(of Store, limit Limit, prefix string, carries bool) shortForm
+	})
+	if ok && !r.limit.IsZero() && l.perKey.limit == nil {
+		r.short = s.Short(l.store, r.limit, l.prefix, len(r.from) > 0)
+	}
+	return r
 }
 
 // maxFrom is the number of replaced limits that are remembered.
@@ -117,8 +136,8 @@ func New(store Store, limit Limit, c Config) (*Limiter, error) {
 	if c.MaxWaiters == 0 {
 		l.waiters.Max = defaultMaxWaiters
 	}
-	l.rules.Store(&rules{limit: named(limit, c.Name)})
 	l.perKey.init(c)
+	l.rules.Store(l.short(&rules{limit: named(limit, c.Name)}))
 	return l, nil
 }
 
@@ -165,7 +184,7 @@ func (l *Limiter) SetLimit(limit Limit, carry Carry) error {
 		if old.limit.Equal(limit) {
 			return nil
 		}
-		if l.rules.CompareAndSwap(old, old.replace(limit, carry)) {
+		if l.rules.CompareAndSwap(old, l.short(old.replace(limit, carry))) {
 			return nil
 		}
 	}
@@ -178,14 +197,18 @@ func (l *Limiter) Request(ctx context.Context, key string, n int64) (Request, er
 		return Request{}, errEmptyKey
 	}
 	usual := l.rules.Load()
-	r := *usual
-	if l.perKey.limit != nil {
-		var err error
-		if r, err = l.perKey.rules(ctx, key, usual); err != nil {
-			return Request{}, err
-		}
+	if l.perKey.limit == nil {
+		return usual.request(l.prefix+key, n), nil
 	}
-	return Request{Key: l.prefix + key, Limit: r.limit, N: n, From: r.from, Carry: r.carry}, nil
+	r, err := l.perKey.rules(ctx, key, usual)
+	if err != nil {
+		return Request{}, err
+	}
+	return r.request(l.prefix+key, n), nil
+}
+
+func (r *rules) request(key string, n int64) Request {
+	return Request{Key: key, Limit: r.limit, N: n, From: r.from, Carry: r.carry}
 }
 
 func (l *Limiter) do(ctx context.Context, verb Verb, key string, n int64) (Decision, error) {
@@ -200,10 +223,27 @@ func (l *Limiter) do(ctx context.Context, verb Verb, key string, n int64) (Decis
 // Allow takes 1 token of a key that all callers of Allow and Wait share, and reports
 // whether it could. It reports false if the store cannot decide: Take returns the
 // error.
-func (l *Limiter) Allow() bool { return l.AllowKey(allKeys) }
+func (l *Limiter) Allow() bool {
+	if r := l.rules.Load(); r.short != nil {
+		if ok, decided := r.short.Allow(allKeys); decided {
+			return ok
+		}
+	}
+	return l.allow(allKeys)
+}
 
 // AllowKey is Allow for a key.
 func (l *Limiter) AllowKey(key string) bool {
+	if r := l.rules.Load(); r.short != nil {
+		if ok, decided := r.short.AllowKey(key); decided {
+			return ok
+		}
+	}
+	return l.allow(key)
+}
+
+// allow is AllowKey without a short form.
+func (l *Limiter) allow(key string) bool {
 	d, err := l.do(context.Background(), Take, key, 1)
 	return err == nil && d.OK
 }

@@ -39,6 +39,18 @@ func (h *hasher) sum(s string) uint64 {
 	return maphash.String(h.seed, s)
 }
 
+// joined returns the sum of prefix+s.
+func (h *hasher) joined(prefix, s string) uint64 {
+	switch {
+	case prefix == "":
+		return h.sum(s)
+	case h.stable:
+		return h.sum(prefix + s)
+	}
+	var buf [128]byte
+	return maphash.Bytes(h.seed, append(append(buf[:0], prefix...), s...))
+}
+
 // reservation names the reservation of a request, by 64 bits beside the 64 of the state. It
 // is never 0.
 func (h *hasher) reservation(r *weir.Request) uint64 {

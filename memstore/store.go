@@ -175,7 +175,7 @@ func (s *Store) DoAll(_ context.Context, rs []weir.Request, ds []weir.Decision) 
 	t := s.txns.Get().(*txn)
 	t.rs = rs
 	ok, err := s.run(t, ds, s.clock.now())
-	s.done(t)
+	release(t, &s.txns)
 	return ok, err
 }
 
@@ -186,16 +186,11 @@ func (s *Store) single(r weir.Request, now int64) (weir.Decision, error) {
 	t.rs = t.oneR[:]
 	_, err := s.run(t, t.oneD[:], now)
 	d := t.oneD[0]
-	s.done(t)
+	release(t, &s.txns)
 	if err != nil {
 		return weir.Decision{}, err
 	}
 	return d, nil
-}
-
-func (s *Store) done(t *txn) {
-	t.reset()
-	s.txns.Put(t)
 }
 
 // run decides t, and makes room for it if needed.

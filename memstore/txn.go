@@ -3,6 +3,7 @@ package memstore
 import (
 	"cmp"
 	"slices"
+	"sync"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/algo"
@@ -89,6 +90,12 @@ func (t *txn) reset() {
 	if cap(t.words) > maxWords {
 		t.words = nil // unusually large
 	}
+}
+
+// release returns t to its pool.
+func release(t *txn, to *sync.Pool) {
+	t.reset()
+	to.Put(t)
 }
 
 // maxWords is the number of words that a txn keeps for its next use.

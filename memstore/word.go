@@ -42,6 +42,7 @@ func packed(us, rem, now int64) uint64 {
 type stepper interface {
 	Units() int64
 	Step(us, rem int64, a algo.Ask) (int64, int64, algo.Result)
+	TakeOne(us, rem, now int64) (newUs, newRem int64, ok bool)
 }
 
 // narrow returns the rule of a limit as a stepper if its states fit a word, or nil. A named

@@ -107,17 +107,17 @@ func stepped(s []int64, us, rem, now int64) []int64 {
 // Step is [TokenBucket.Do] on the pair itself, for a store that packs it into
 // less than two words. A TAT that has passed comes back as 0, 0.
 func (b *TokenBucket) Step(us, rem int64, a Ask) (newUs, newRem int64, r Result) {
+	if a.Op == Take && a.N == 1 { // most asks
+		newUs, newRem, ok := b.TakeOne(us, rem, a.Now)
+		if gap, gapRem := b.e.sub(b.spanUs, b.spanRem, newUs-a.Now, newRem); ok && uint64(gap) <= b.e.narrow {
+			r.OK, r.Granted, r.Reset = true, 1, ceilMicros(newUs-a.Now, newRem)
+			r.Balance, _ = b.e.byToken.div(gap*b.e.k + gapRem)
+			return newUs, newRem, r
+		}
+	}
 	d, dr := us-a.Now, rem // what is owed
 	if d < 0 {
 		d, dr = 0, 0
-	}
-	if a.Op == Take && a.N == 1 { // most asks, without a call
-		td, tdr := b.e.add(d, dr, b.e.us, b.e.rem)
-		if gap, gapRem := b.e.sub(b.spanUs, b.spanRem, td, tdr); uint64(gap) <= b.e.narrow {
-			r.OK, r.Granted, r.Reset = true, 1, ceilMicros(td, tdr)
-			r.Balance, _ = b.e.byToken.div(gap*b.e.k + gapRem)
-			return a.Now + td, tdr, r
-		}
 	}
 	ok, wait, granted := true, int64(0), int64(0)
 	switch a.Op {
@@ -156,6 +156,17 @@ func (b *TokenBucket) Step(us, rem int64, a Ask) (newUs, newRem int64, r Result)
 		return 0, 0, r
 	}
 	return a.Now + d, dr, r
+}
+
+// TakeOne is [TokenBucket.Step] for a Take of one token, without the result: it reports only
+// whether the token fits. If not, the state stays as it is, whatever TakeOne returns.
+func (b *TokenBucket) TakeOne(us, rem, now int64) (newUs, newRem int64, ok bool) {
+	if us < now {
+		us, rem = now, 0
+	}
+	us, rem = b.e.add(us, rem, b.e.us, b.e.rem)
+	owed := us - now
+	return us, rem, owed < b.spanUs || owed == b.spanUs && rem <= b.spanRem
 }
 
 // take returns the debt after n more tokens, and the time until they fit. No tokens
