@@ -46,11 +46,25 @@ func TestNotEnough(t *testing.T) {
 		keys, seconds int
 		reason        string
 	}{
-		{50, 60, ""}, {49, 60, "got 49, want 50 keys or more"}, {50, 59, "got 59 s of traffic, want 60 s or more"}, {0, 0, "got 0 s"},
+		{50, 60, ""}, {1, 60, ""}, {50, 59, "got 59 s of traffic, want 60 s or more"}, {0, 0, "got 0 s"},
 	} {
 		got, err := steady(tc.keys, tc.seconds, func(int) int { return 1 }, 1).Threshold(weir.MustLimit("1/m"))
 		if err != nil || got.Enough != (tc.reason == "") || !strings.HasPrefix(got.Reason, tc.reason) {
 			t.Errorf("%d keys in %d s: %v, reason %q, want %q (%v)", tc.keys, tc.seconds, got.Enough, got.Reason, tc.reason, err)
+		}
+	}
+}
+
+// TestThresholdOfAll checks a limit that all clients share: it has one key.
+func TestThresholdOfAll(t *testing.T) {
+	all := steady(1, 60, func(int) int { return 20 }, 1)
+	for limit, requests := range map[string][2]uint64{"1200/m": {0, 0}, "300/m": {600, 625}} {
+		got, err := all.Threshold(weir.MustLimit(limit))
+		if err != nil || !got.Enough || got.KeysTotal != (keystats.Range{Low: 1, High: 1}) || got.RequestsTotal != 1200 {
+			t.Fatalf("%s: %v, %+v", limit, err, got)
+		}
+		if r := got.Requests; r.Low < requests[0] || r.High > requests[1] {
+			t.Errorf("%s: requests %v, want within %v of 1200", limit, r, requests)
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 const (
 	minWindow = 60 * time.Second
-	minKeys   = 50
 	digits    = 100 // estimates have two significant digits
 )
 
@@ -61,11 +60,8 @@ func (s *Sample) Threshold(limit weir.Limit) (*Threshold, error) {
 		NowKeys: s.deniedKeys(share), NowRequests: Range{s.denials, s.denials},
 		KeysTotal: rounded(s.scale(len(s.sampled), len(s.sampled), share)),
 	}
-	switch {
-	case t.Window < minWindow:
+	if t.Window < minWindow {
 		t.Reason = fmt.Sprintf("got %d s of traffic, want %d s or more", int(t.Window.Seconds()), int(minWindow.Seconds()))
-	case t.KeysTotal.High < minKeys:
-		t.Reason = fmt.Sprintf("got %d, want %d keys or more", t.KeysTotal.High, minKeys)
 	}
 	if t.Enough = t.Reason == ""; !t.Enough {
 		return t, nil
