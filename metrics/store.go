@@ -53,10 +53,16 @@ func (m *Metrics) Store(next weir.Store) weir.Store {
 // decision. It belongs around everything between the interface and the store. An interface
 // with policies reports that time to Observe.
 func (m *Metrics) Interface(name string, next weir.Store) weir.Store {
-	took := m.decisionTime(m.forInterface(name).label)
+	took := m.DecisionTime(name)
 	return &timed{next, func(_ context.Context, _ int, start time.Time, _ weir.Decision, _ error) {
 		took.Observe(time.Since(start).Seconds())
 	}}
+}
+
+// DecisionTime returns the metric of the time, in seconds, that the named interface waits for a
+// decision, for an interface that measures it. Others use [Metrics.Interface].
+func (m *Metrics) DecisionTime(name string) Histogram {
+	return m.decisionTime(m.forInterface(name).label)
 }
 
 // Limiter returns next for weir.New. Each decision counts as that of an enforced policy called

@@ -76,12 +76,12 @@ func (c *conn) serve() {
 		defer t.Close()
 	}
 	for !c.closing {
-		frame, err := c.in.next()
+		frame, args, err := c.in.next()
 		switch {
 		case err != nil:
 			c.abort(err)
 		case frame != nil:
-			c.command(frame)
+			c.command(frame, args)
 		default:
 			c.decide()
 			c.flush()
@@ -158,30 +158,34 @@ func (c *conn) flush() {
 	}
 }
 
-// command answers one command, or adds it to the batch.
-func (c *conn) command(frame []byte) {
-	cmd, err := redcon.Parse(frame)
-	if err != nil || len(cmd.Args) == 0 {
-		text := "invalid request"
-		if err != nil {
-			_, text, _ = strings.Cut(err.Error(), "Protocol error: ")
+// command answers one command, or adds it to the batch. args is empty for an inline command.
+func (c *conn) command(frame []byte, args [][]byte) {
+	if len(args) == 0 {
+		cmd, err := redcon.Parse(frame)
+		if err != nil || len(cmd.Args) == 0 {
+			text := "invalid request"
+			if err != nil {
+				_, text, _ = strings.Cut(err.Error(), "Protocol error: ")
+			}
+			c.abort(protocolError(text))
+			return
 		}
-		c.abort(protocolError(text))
-		return
+		args = cmd.Args
 	}
 	c.s.processed.Add(1)
 	c.commandStart = time.Time{} // the bytes that remain belong to the next command
 	var lower [32]byte
-	name := lowered(lower[:0], cmd.Args[0])
+	name := lowered(lower[:0], args[0])
 	if c.authenticated && string(name) == throttle {
-		c.calls = append(c.calls, c.s.parseThrottle(cmd.Args))
+		c.calls = append(c.calls, throttleCall{})
+		c.s.parseThrottle(&c.calls[len(c.calls)-1], args)
 		if len(c.calls) == maxBatch {
 			c.decide()
 		}
 		return
 	}
 	c.decide()
-	c.dispatch(name, cmd.Args)
+	c.dispatch(name, args)
 }
 
 // lowered returns name in lower case in b, or nil if it is longer than every command.
@@ -237,9 +241,11 @@ func (c *conn) decide() {
 	if len(c.calls) == 0 {
 		return
 	}
-	i := 0
+	i, now := 0, time.Now()
 	for ; i < len(c.calls) && (!c.storeIsRemote || len(c.calls) == 1); i++ {
-		c.storeIsRemote = c.s.decide(c.s.ctx, &c.calls[i]) > remoteLatency
+		start := now // the clock is read once for each call
+		now = c.s.decide(c.s.ctx, &c.calls[i], start)
+		c.storeIsRemote = now.Sub(start) > remoteLatency
 	}
 	if i < len(c.calls) {
 		c.decideParallel(c.calls[i:])
@@ -269,8 +275,10 @@ func (c *conn) decideParallel(asks []throttleCall) {
 			continue
 		}
 		all.Go(func() {
-			for ; i != 0; i = asks[i-1].next {
-				took := c.s.decide(c.s.ctx, &asks[i-1])
+			for now := time.Now(); i != 0; i = asks[i-1].next {
+				start := now
+				now = c.s.decide(c.s.ctx, &asks[i-1], start)
+				took := now.Sub(start)
 				quick[lane] = took > 0 && took <= remoteLatency
 			}
 		})

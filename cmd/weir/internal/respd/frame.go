@@ -11,8 +11,8 @@ import (
 
 // This file protects redcon, whose reader trusts lengths: a length of 2^63−1 makes it
 // panic, a count of 2^31−1 occupies it for seconds, and an endless pipeline grows its
-// buffer without limit. A framer finds the end of each command within bounds, so redcon
-// only parses complete commands.
+// buffer without limit. A framer finds the arguments of each command within bounds, and
+// redcon only parses complete inline commands.
 
 // Bounds of one command. The bounds before authentication are those of Redis.
 const (
@@ -49,6 +49,9 @@ type framer struct {
 	r, w int // received and not returned yet: buf[r:w]
 	at   int // scanned bytes, from r
 	left int // arguments to scan; 0 before their count is known
+
+	marks []int    // begin and end of the scanned arguments, from r
+	args  [][]byte // of the last multibulk
 }
 
 func newFramer(from io.Reader, extra *atomic.Int64) *framer {
@@ -58,9 +61,10 @@ func newFramer(from io.Reader, extra *atomic.Int64) *framer {
 // pending reports whether a command is incomplete.
 func (f *framer) pending() bool { return f.r < f.w }
 
-// next returns the next complete command, or nil if more bytes are needed. The result is
-// valid until fill. An error is a protocolError.
-func (f *framer) next() ([]byte, error) {
+// next returns the next complete command, or nil if more bytes are needed. args are its
+// arguments, or nil for an inline command. The results are valid until next and fill. An
+// error is a protocolError.
+func (f *framer) next() (frame []byte, args [][]byte, err error) {
 	for f.r < f.w {
 		scan := f.inline
 		if f.buf[f.r] == '*' {
@@ -68,15 +72,19 @@ func (f *framer) next() ([]byte, error) {
 		}
 		end, empty, err := scan(f.buf[f.r:f.w])
 		if err != nil || end == 0 {
-			return nil, err
+			return nil, nil, err
 		}
-		frame := f.buf[f.r : f.r+end : f.r+end]
-		f.r, f.at, f.left = f.r+end, 0, 0
+		frame = f.buf[f.r : f.r+end : f.r+end]
+		f.args = f.args[:0]
+		for i := 0; i < len(f.marks); i += 2 {
+			f.args = append(f.args, frame[f.marks[i]:f.marks[i+1]:f.marks[i+1]])
+		}
+		f.r, f.at, f.left, f.marks = f.r+end, 0, 0, f.marks[:0]
 		if !empty {
-			return frame, nil
+			return frame, f.args, nil
 		}
 	}
-	return nil, nil
+	return nil, nil, nil
 }
 
 // inline finds the end of a line.
@@ -128,6 +136,7 @@ func (f *framer) multibulk(b []byte) (end int, empty bool, err error) {
 		case b[end-2] != '\r' || b[end-1] != '\n':
 			return 0, false, protocolError("invalid bulk length")
 		default:
+			f.marks = append(f.marks, end-2-n, end-2)
 			f.at = end
 			f.left--
 		}

@@ -41,32 +41,32 @@ type throttleCall struct {
 	next         int // index plus one of the next call for the same goroutine; 0: none
 }
 
-// parseThrottle parses the arguments of a command, its name included.
-func (s *Server) parseThrottle(args [][]byte) (a throttleCall) {
+// parseThrottle parses the arguments of a command, its name included, into a, which is zero.
+func (s *Server) parseThrottle(a *throttleCall, args [][]byte) {
 	if len(args) != 5 && len(args) != 6 {
 		a.err = errUsage
-		return a
+		return
 	}
 	quantity := int64(1)
 	var r rate
-	for i, to := range []*int64{&r.burst, &r.count, &r.period, &quantity} {
+	for i, to := range [...]*int64{&r.burst, &r.count, &r.period, &quantity} {
 		if i+2 >= len(args) {
 			break
 		}
 		n, err := strconv.ParseInt(string(args[i+2]), 10, 64) // accepts the same numbers as redis-cell
 		if err != nil {
 			a.err = cellError("Couldn't parse as integer: " + shown(args[i+2]))
-			return a
+			return
 		}
 		*to = n
 	}
 	a.burst = r.burst
 	if a.err = r.check(); a.err != nil {
-		return a
+		return
 	}
 	if len(args[1]) == 0 {
 		a.err = errKey
-		return a
+		return
 	}
 	a.request.Key = string(args[1])
 	switch {
@@ -77,13 +77,9 @@ func (s *Server) parseThrottle(args [][]byte) (a throttleCall) {
 	default:
 		a.request.Verb, a.request.N = weir.Return, -max(quantity, -math.MaxInt64)
 	}
-	if a.zeroCapacity = r.burst < 0; a.zeroCapacity {
-		return a
+	if a.zeroCapacity = r.burst < 0; !a.zeroCapacity {
+		a.request.Limit, a.err = s.limits.limit(r)
 	}
-	if a.request.Limit, a.err = s.limits.limit(r); a.err != nil {
-		return a
-	}
-	return a
 }
 
 // check returns the errors of redis-cell, and errors for parameters where its arithmetic
@@ -119,17 +115,17 @@ func (r rate) limit() (weir.Limit, error) {
 // migrates it, whichever process sent the one before.
 const stateName = "throttle"
 
-// decide sends the request to the store and returns how long that took.
-func (s *Server) decide(ctx context.Context, a *throttleCall) (took time.Duration) {
+// decide sends the request to the store. start is the time now; it returns that of the
+// decision, or start if there was none to make.
+func (s *Server) decide(ctx context.Context, a *throttleCall, start time.Time) (end time.Time) {
 	if a.err != nil || a.zeroCapacity {
-		return 0
+		return start
 	}
 	r := &a.request
-	start := time.Now()
 	a.decision, a.err = s.config.Store.Do(ctx, *r)
-	took = time.Since(start)
+	end = time.Now()
 	if s.config.Observe != nil {
-		s.config.Observe(Event{Request: *r, Decision: a.decision, Err: a.err, Took: took})
+		s.config.Observe(Event{Request: *r, Decision: a.decision, Err: a.err, Took: end.Sub(start)})
 	}
 	switch {
 	case a.err != nil:
@@ -140,7 +136,7 @@ func (s *Server) decide(ctx context.Context, a *throttleCall) (took time.Duratio
 	default:
 		s.limited.Add(1)
 	}
-	return took
+	return end
 }
 
 // storeError logs the error of the store and replaces it by one for the client.

@@ -282,8 +282,8 @@ func (p *Program) startRESP() error {
 		return err
 	}
 	s, err := respd.New(respd.Config{
-		TLS: t, Store: p.observers.store("resp", p.stores.main), Password: c.Password, Version: p.version,
-		Log: p.log.With("interface", "resp"), Observe: p.observers.resp,
+		TLS: t, Store: p.stores.main, Password: c.Password, Version: p.version,
+		Log: p.log.With("interface", "resp"), Observe: p.observers.resp(),
 		MaxConns: p.maxConnections(), Refused: func() { p.observers.metrics.ConnectionRefused("resp") },
 	})
 	if err != nil {

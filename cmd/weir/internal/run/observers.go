@@ -86,12 +86,6 @@ func (o *observers) resetDescriptors(limits *ratelimit.Config) {
 	}
 }
 
-// store returns the store of an interface without policies, with metrics and counters of its
-// decisions.
-func (o *observers) store(name string, next weir.Store) weir.Store {
-	return o.traffic.Source("interface:" + name).Store(o.metrics.Interface(name, next))
-}
-
 // api returns the Observe function of the HTTP API. Its store measures the time for the metrics.
 func (o *observers) api() func(enforce.Event) {
 	source := o.traffic.Source("interface:http")
@@ -150,14 +144,21 @@ func (o *observers) grpc(e rls.Event) {
 	}
 }
 
-// resp counts a decision of the RESP interface.
-func (o *observers) resp(e respd.Event) {
-	switch {
-	case e.Err != nil:
-		o.metrics.Command("cl.throttle", metrics.CommandError)
-	case !e.Decision.OK:
-		o.metrics.Command("cl.throttle", metrics.CommandLimited)
-	default:
-		o.metrics.Command("cl.throttle", metrics.CommandOK)
+// resp returns the Observe function of the RESP interface, which counts a decision once.
+func (o *observers) resp() func(respd.Event) {
+	source, took := o.traffic.Source("interface:resp"), o.metrics.DecisionTime("resp")
+	return func(e respd.Event) {
+		took.Observe(e.Took.Seconds())
+		result, column := metrics.CommandOK, traffic.Admitted
+		switch {
+		case e.Err != nil:
+			result, column, e.Took = metrics.CommandError, traffic.Overloaded, 0
+		case !e.Decision.OK:
+			result, column = metrics.CommandLimited, traffic.Denied
+		}
+		o.metrics.Command("cl.throttle", result)
+		if e.Request.Verb == weir.Take && !errors.Is(e.Err, weir.ErrInvalid) && !errors.Is(e.Err, context.Canceled) {
+			source.Count(column, e.Took)
+		}
 	}
 }

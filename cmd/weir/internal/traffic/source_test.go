@@ -1,8 +1,6 @@
 package traffic_test
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,44 +13,16 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// A store decides as its fields say.
-type store struct {
-	ok  bool
-	err error
-}
-
-func (s *store) Do(context.Context, weir.Request) (weir.Decision, error) {
-	return weir.Decision{OK: s.ok}, s.err
-}
-
-func (s *store) DoAll(_ context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
-	return s.ok, s.err
-}
-
-// TestSource checks which decisions of a store count, and the name of a source.
+// TestSource checks the counts and the name of a source.
 func TestSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := traffic.New(traffic.Config{})
 		go r.Run(t.Context())
-		next := &store{ok: true}
-		counted := r.Source("interface:http").Store(next)
-		ask := func(v weir.Verb) {
-			counted.Do(t.Context(), weir.Request{Verb: v})
-			counted.DoAll(t.Context(), []weir.Request{{Verb: weir.Peek}, {Verb: v}, {Verb: v}}, nil)
+		counted := r.Source("interface:http")
+		for _, column := range []int{traffic.Admitted, traffic.Denied, traffic.Overloaded} {
+			counted.Count(column, time.Millisecond)
+			counted.Count(column, 0)
 		}
-		ask(weir.Take)
-		ask(weir.Peek)
-		ask(weir.Return)
-		next.ok = false
-		ask(weir.Reserve)
-		next.err = weir.ErrUnavailable
-		ask(weir.TakeUpTo)
-		next.err = weir.ErrInvalid
-		ask(weir.Take)
-		canceled, cancel := context.WithCancel(t.Context())
-		cancel()
-		next.err = errors.New("canceled")
-		counted.Do(canceled, weir.Request{})
 		r.Source("grpc:a\nb"+strings.Repeat("\xff", 300)).Count(traffic.Shadow, 0)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
