@@ -54,6 +54,7 @@ type Config struct {
 type API struct {
 	store      weir.Store
 	policies   map[string]*keyedPolicy
+	limits     *limitCache
 	adjusted   atomic.Pointer[policy.Set] // has the adjustments of all policies; nil: none
 	ready      func(context.Context) []Check
 	fields     httplimit.Fields
@@ -70,7 +71,7 @@ func New(c Config) (*API, error) {
 	if c.Store == nil {
 		return nil, errors.New("httpapi: store: want a store, got nil")
 	}
-	a := &API{store: c.Store, policies: map[string]*keyedPolicy{}, ready: c.Ready, fields: c.Fields, observe: c.Observe, log: c.Log, auth: c.Auth != nil}
+	a := &API{store: c.Store, policies: map[string]*keyedPolicy{}, limits: newLimitCache(), ready: c.Ready, fields: c.Fields, observe: c.Observe, log: c.Log, auth: c.Auth != nil}
 	if a.ready == nil {
 		a.ready = noChecks
 	}

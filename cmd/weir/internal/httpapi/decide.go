@@ -24,7 +24,7 @@ func (a *API) verb(v weir.Verb) http.HandlerFunc {
 			problem.WriteBodyError(w, err)
 			return
 		}
-		q, err := parse(v, data)
+		q, err := parse(v, data, a.limits)
 		if err != nil {
 			writeInvalid(w, err)
 			return
@@ -45,7 +45,7 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) {
 		problem.WriteBodyError(w, err)
 		return
 	}
-	qs, err := parseBatch(data)
+	qs, err := parseBatch(data, a.limits)
 	if err != nil {
 		writeInvalid(w, err)
 		return

@@ -22,9 +22,9 @@ func invalid(field string, value []byte, expected string) *problem.FieldError {
 }
 
 // parse parses a request body: one JSON object with the fields of the verb.
-func parse(v weir.Verb, data []byte) (*apiRequest, error) {
-	q := &apiRequest{verb: v, n: 1}
-	seen, err := object(data, q.fields(), q.set)
+func parse(v weir.Verb, data []byte, cache *limitCache) (*apiRequest, error) {
+	q := &apiRequest{verb: v, n: 1, cache: cache}
+	seen, err := object(data, q.fields, q.set)
 	if err != nil {
 		return nil, err
 	}
@@ -32,19 +32,20 @@ func parse(v weir.Verb, data []byte) (*apiRequest, error) {
 }
 
 // parseBatch parses the body of /v1/batch.
-func parseBatch(data []byte) (qs []*apiRequest, err error) {
-	const fields = `"requests", an array of requests`
+func parseBatch(data []byte, cache *limitCache) (qs []*apiRequest, err error) {
+	const known = `"requests", an array of requests`
+	fields := func() string { return known }
 	want := fmt.Sprintf("an array of 1 to %d requests, each an object with a \"verb\"", bounds.MaxBatch)
 	seen, err := object(data, fields, func(name string, value json.RawMessage) error {
 		if name != "requests" {
-			return invalid(name, value, "a known field: "+fields)
+			return invalid(name, value, "a known field: "+known)
 		}
 		var list []json.RawMessage
 		if value[0] != '[' || json.Unmarshal(value, &list) != nil || len(list) == 0 || len(list) > bounds.MaxBatch {
 			return invalid(name, value, want)
 		}
 		for i, v := range list {
-			q, err := parseAny(v)
+			q, err := parseAny(v, cache)
 			if err != nil {
 				return inBatch(i, err)
 			}
@@ -59,11 +60,12 @@ func parseBatch(data []byte) (qs []*apiRequest, err error) {
 }
 
 // parseAny parses a request that has a "verb".
-func parseAny(data []byte) (*apiRequest, error) {
+func parseAny(data []byte, cache *limitCache) (*apiRequest, error) {
 	const want = "one of take, take_up_to, peek, charge, return, reset, reserve, commit and cancel"
-	q := &apiRequest{n: 1}
+	q := &apiRequest{n: 1, cache: cache}
 	verb := ""
-	seen, err := object(data, `"verb" and the fields of the verb`, func(name string, value json.RawMessage) (err error) {
+	fields := func() string { return `"verb" and the fields of the verb` }
+	seen, err := object(data, fields, func(name string, value json.RawMessage) (err error) {
 		if name != "verb" {
 			return q.set(name, value)
 		}
@@ -101,18 +103,35 @@ func inBatch(i int, err error) error {
 
 // object parses a JSON object and calls set for each field. It returns the names; a name
 // may occur once. Fields lists the known ones for errors.
-func object(data []byte, fields string, set func(name string, value json.RawMessage) error) (seen []string, err error) {
+func object(data []byte, fields func() string, set func(name string, value json.RawMessage) error) (seen []string, err error) {
 	if !utf8.Valid(data) {
 		return nil, invalid("body", data, "JSON in UTF-8")
 	}
+	var ms [maxScanned]member
+	n, ok := scan(data, &ms)
+	if !ok {
+		return anyObject(data, fields, set)
+	}
+	seen = make([]string, 0, maxScanned)
+	for _, m := range ms[:n] {
+		seen = append(seen, m.name)
+		if err := set(m.name, m.value); err != nil {
+			return nil, err
+		}
+	}
+	return seen, nil
+}
+
+// anyObject is object for all JSON.
+func anyObject(data []byte, fields func() string, set func(name string, value json.RawMessage) error) (seen []string, err error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil, invalid("body", data, "a JSON object with "+fields)
+		return nil, invalid("body", data, "a JSON object with "+fields())
 	}
 	for dec.More() {
 		t, err := dec.Token()
 		if err != nil {
-			return nil, syntax(data, fields, err)
+			return nil, syntax(data, fields(), err)
 		}
 		name := t.(string) // a key of an object is a string
 		if slices.Contains(seen, name) {
@@ -121,14 +140,14 @@ func object(data []byte, fields string, set func(name string, value json.RawMess
 		seen = append(seen, name)
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
-			return nil, syntax(data, fields, err)
+			return nil, syntax(data, fields(), err)
 		}
 		if err := set(name, value); err != nil {
 			return nil, err
 		}
 	}
 	if _, err := dec.Token(); err != nil {
-		return nil, syntax(data, fields, err)
+		return nil, syntax(data, fields(), err)
 	}
 	if rest := bytes.TrimSpace(data[dec.InputOffset():]); len(rest) > 0 {
 		return nil, invalid("body", rest, "nothing after the JSON object")
@@ -155,7 +174,9 @@ func syntax(data []byte, fields string, err error) error {
 // pair: that would be read as U+FFFD, and different keys would become one.
 func text(field string, value json.RawMessage, want string) (string, error) {
 	var s string
-	if value[0] != '"' || json.Unmarshal(value, &s) != nil || s == "" {
+	if len(value) > 2 && value[0] == '"' && bytes.IndexByte(value, '\\') < 0 {
+		s = string(value[1 : len(value)-1]) // without escapes, and UTF-8 as the body is
+	} else if value[0] != '"' || json.Unmarshal(value, &s) != nil || s == "" {
 		return "", invalid(field, value, want)
 	}
 	if strings.Count(s, "\uFFFD") != strings.Count(string(value), "\uFFFD")+strings.Count(strings.ToLower(string(value)), `\ufffd`) {

@@ -26,6 +26,8 @@ type apiRequest struct {
 	id     string        // of a reservation
 	ttl    time.Duration // of Reserve
 	at     time.Time     // of Return
+
+	cache *limitCache
 }
 
 // verbFields returns the fields of a verb beside those that all verbs have.
@@ -122,7 +124,7 @@ func (q *apiRequest) addLimit(field string, value json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	l, err := weir.ParseLimit(s)
+	l, err := q.cache.parse(s)
 	if err != nil {
 		return invalid(field, value, want+": "+err.Error())
 	}
