@@ -77,6 +77,7 @@ func loadCommand(stdout io.Writer) *cobra.Command {
 	f.IntVar(&c.Users, "users", 10_000, "the number of users")
 	f.StringVar(&c.Prefix, "prefix", "u", "the prefix of user names")
 	f.IntVar(&c.Connections, "connections", 256, "the number of connections")
+	f.IntVar(&c.Quantity, "quantity", 1, "the number of units of each order; if fewer are left, users order those")
 	f.IntVar(&c.Pay, "pay", 100, "the percentage of buyers who pay")
 	f.IntVar(&c.Cancel, "cancel", 0, "the percentage of buyers who cancel")
 	f.IntVar(&c.Addresses, "addresses", 0, "the number of client addresses, sent as X-Forwarded-For")

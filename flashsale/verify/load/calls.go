@@ -2,6 +2,7 @@ package load
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"net"
 	"strconv"
@@ -160,16 +161,30 @@ func (w *worker) render(b []byte, c call, u *user, token, key []byte) []byte {
 		b = append(append(b, value...), `"}`...)
 		return b
 	case c == join && w.clients.Click:
-		return append(b, "12\r\n\r\n{\"buy\":true}"...)
+		end := w.quantity(u)
+		b = append(strconv.AppendInt(b, int64(len(`{"buy":true`)+len(end)), 10), "\r\n\r\n{\"buy\":true"...)
+		return append(b, end...)
 	case c != buy:
 		return append(b, "2\r\n\r\n{}"...)
 	}
-	b = strconv.AppendInt(b, int64(len(token)+len(`{"token":""}`)), 10)
+	end := w.quantity(u)
+	b = strconv.AppendInt(b, int64(len(token)+len(`{"token":""`)+len(end)), 10)
 	if len(key) > 0 {
 		b = append(append(b, "\r\nIdempotency-Key: "...), key...)
 	}
 	b = append(append(b, "\r\n\r\n{\"token\":\""...), token...)
-	return append(b, `"}`...)
+	return append(append(b, '"'), end...)
+}
+
+// units returns the number of units that a user wants.
+func (w *worker) units(u *user) int { return cmp.Or(u.left, w.clients.Quantity) }
+
+// quantity returns the end of a body with the units that a user wants.
+func (w *worker) quantity(u *user) string {
+	if n := w.units(u); n > 1 {
+		return `,"quantity":` + strconv.Itoa(n) + "}"
+	}
+	return "}"
 }
 
 func method(post bool) string {

@@ -81,6 +81,10 @@ type Config struct {
 	// do so next, without reading the order first.
 	Click bool
 
+	// Quantity is the number of units that a user orders: 1 to 100; 1 if zero. If fewer are left,
+	// the user orders those.
+	Quantity int
+
 	// Patience is the number of retryable refusals (425, 429, 503, all taken) after which a user
 	// gives up; 0 for never. With AllTaken a user continues when all units are reserved, since
 	// some may return; without it that ends the user.
@@ -152,6 +156,7 @@ func (c *Config) check() error {
 	var faults []error
 	c.Users, c.Connections = cmp.Or(c.Users, 10_000), cmp.Or(c.Connections, 256)
 	c.Profile, c.Prefix = cmp.Or(c.Profile, Open), cmp.Or(c.Prefix, "u")
+	c.Quantity = cmp.Or(c.Quantity, 1)
 	c.Duration, c.Requests = cmp.Or(c.Duration, time.Minute), cmp.Or(c.Requests, 100_000_000)
 	within := func(field string, n, low, high int64) {
 		if n < low || n > high {
@@ -160,6 +165,7 @@ func (c *Config) check() error {
 	}
 	within("users", int64(c.Users), 1, 1_000_000)
 	within("connections", int64(c.Connections), 1, 10_000)
+	within("quantity", int64(c.Quantity), 1, 100)
 	within("pay", int64(c.Pay), 0, 100)
 	within("cancel", int64(c.Cancel), 0, int64(100-min(100, max(0, c.Pay))))
 	within("patience", int64(c.Patience), 0, 1_000_000)

@@ -117,6 +117,18 @@ func TestClicks(t *testing.T) {
 	}
 }
 
+// TestQuantity checks that users order several units, and what is left if those are fewer.
+func TestQuantity(t *testing.T) {
+	shop := newFakeShop(11)
+	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 10, Connections: 1, Session: cookie, Quantity: 3, Pay: 100})
+	if r.Bought != 4 || r.Paid != 4 || r.SoldOut != 6 || len(r.Faults) != 0 || fmt.Sprint(shop.units) != "[3 3 3 2]" {
+		t.Errorf("11 units in orders of 3: %v, %+v", shop.units, r)
+	}
+	if _, err := load.Run(t.Context(), load.Config{URL: shop.start(t).URL, Sale: "s1", Quantity: 101}); err == nil || !strings.Contains(err.Error(), "quantity 101: want 1 to 100") {
+		t.Errorf("quantity 101: %v", err)
+	}
+}
+
 func TestSessions(t *testing.T) {
 	shop := newFakeShop(10)
 	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 50, Connections: 4})

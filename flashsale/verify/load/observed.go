@@ -238,6 +238,15 @@ func (w *worker) refused(u *user, c call, status int) (time.Duration, bool) {
 				u.next = join
 			}
 			return retry, true
+		case "few_left":
+			if w.a.left < 1 || w.a.left >= int64(w.units(u)) {
+				break
+			}
+			u.left = int(w.a.left)
+			if u.next = join; c == buy && len(u.token) > 0 {
+				u.next = buy
+			}
+			return 0, true
 		case "per_user":
 			return w.end(u, soldOut)
 		}

@@ -16,7 +16,7 @@ type response struct {
 	challenge                  []byte // of a refusal: the proof-of-work challenge
 	bits                       int64
 	poll, retry                int64 // milliseconds
-	ahead                      int64
+	ahead, left                int64
 	complete                   bool // whether the body is a complete JSON object
 }
 
@@ -50,6 +50,8 @@ func (a *response) read(body []byte) {
 			a.bits = number(value)
 		case "ahead":
 			a.ahead = number(value)
+		case "left":
+			a.left = number(value)
 		case "view":
 			object(value, func(key, value []byte) {
 				if string(key) == "phase" {

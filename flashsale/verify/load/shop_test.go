@@ -24,6 +24,7 @@ type fakeShop struct {
 	bought map[string]string // token -> receipt
 	keys   map[string]string // user/key -> receipt
 	orders map[string]string // receipt -> state
+	units  []int             // of each order
 
 	calls   atomic.Int64
 	joins   atomic.Int64
@@ -161,7 +162,10 @@ func (s *fakeShop) queueStatus(w http.ResponseWriter, r *http.Request, user stri
 }
 
 func (s *fakeShop) order(w http.ResponseWriter, r *http.Request, user string) {
-	var body struct{ Token string }
+	body := struct {
+		Token    string
+		Quantity int
+	}{Quantity: 1}
 	json.NewDecoder(r.Body).Decode(&body)
 	key := user + "/" + r.Header.Get("Idempotency-Key")
 	receipt := s.bought[body.Token]
@@ -176,8 +180,14 @@ func (s *fakeShop) order(w http.ResponseWriter, r *http.Request, user string) {
 	case s.stock == 0:
 		s.refuse(w, 409, "all_taken", "stock")
 		return
+	case s.stock < body.Quantity:
+		w.Header().Set("Flashsale-Layer", "stock")
+		w.WriteHeader(409)
+		fmt.Fprintf(w, `{"status":409,"layer":"stock","reason":"few_left","left":%d}`, s.stock)
+		return
 	default:
-		s.stock--
+		s.stock -= body.Quantity
+		s.units = append(s.units, body.Quantity)
 		receipt = fmt.Sprint("r", len(s.orders))
 		s.orders[receipt], s.bought[body.Token], s.keys[key] = "reserved", receipt, receipt
 	}
