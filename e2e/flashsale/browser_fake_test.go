@@ -29,6 +29,7 @@ type scriptedShop struct {
 	refuse  map[string][]refusal // by method and path; each is used once
 	asked   []string             // method and path of every call below /api/
 	keys    []string             // Idempotency-Keys of purchases
+	wanted  []int                // quantities of the clicks
 	onOrder func(*scriptedShop)
 	behind  bool // whether its queue status lacks the state of an order
 }
@@ -38,6 +39,9 @@ type refusal struct {
 	reason string
 	retry  time.Duration
 }
+
+// badQuantity is the refusal of a quantity above the maximum of an order.
+var badQuantity = refusal{400, "invalid", 0}
 
 func newScriptedShop(t *testing.T) *scriptedShop {
 	s := &scriptedShop{}
@@ -106,6 +110,10 @@ func (s *scriptedShop) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method == "POST" && r.Header.Get("Flashsale-Request") != "1" {
 		s.problem(w, refusal{403, "csrf", 0})
 		return
+	}
+	var body struct{ Quantity int }
+	if json.NewDecoder(r.Body).Decode(&body) == nil && body.Quantity > 0 {
+		s.wanted = append(s.wanted, body.Quantity)
 	}
 	if queue := s.refuse[call]; len(queue) > 0 {
 		s.refuse[call] = queue[1:]
@@ -187,9 +195,13 @@ func (s *scriptedShop) problem(w http.ResponseWriter, r refusal) {
 		w.Header().Set("Retry-After", fmt.Sprint(int((r.retry+time.Second-1)/time.Second)))
 	}
 	w.WriteHeader(r.status)
-	json.NewEncoder(w).Encode(map[string]any{
+	body := map[string]any{
 		"status": r.status, "title": http.StatusText(r.status), "detail": "in words", "reason": r.reason, "retry_after_ms": r.retry.Milliseconds(),
-	})
+	}
+	if r == badQuantity {
+		body["errors"] = []map[string]any{{"field": "quantity", "detail": "in words", "code": "range", "min": 1, "max": 2}}
+	}
+	json.NewEncoder(w).Encode(body)
 }
 
 // shots returns the directory for the pictures: FLASHSALE_SHOTS, or a temporary one.

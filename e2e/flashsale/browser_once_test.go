@@ -213,4 +213,35 @@ func TestBrowserOldAnswers(t *testing.T) {
 	s.awaitPolls(t, "GET", 3)
 	stage(p, "line")
 	s.awaitPolls(t, "POST", 3)
+	chooseQuantity(t, p)
+}
+
+// chooseQuantity checks that a buyer chooses how many units a click reserves, and reads in the
+// language of the page why a quantity is refused.
+func chooseQuantity(t *testing.T, p *browsertest.Page) {
+	s := newScriptedShop(t)
+	s.set(func(s *scriptedShop) {
+		s.view["per_user"], s.view["max_quantity"] = 5, 3
+		s.refuse["POST /api/sales/one/ticket"] = []refusal{badQuantity}
+	})
+	p.Open(s.URL + "/sales/one?lang=zh")
+	p.WaitText("#total", "¥99.00")
+	p.Click("#quantity")
+	p.Key("3")
+	p.Key("Enter")
+	p.WaitText("#total", "¥297.00")
+	if options := p.Text(`document.querySelector("#quantity").length`); options != "3" {
+		t.Errorf("%s quantities to choose from, want those up to 3", options)
+	}
+	p.Click("#join")
+	p.WaitText("#note", "数量：应在 1 到 2 之间。")
+	p.Reload()
+	p.WaitText("#total", "¥297.00") // the choice is kept
+	p.Click("#join")
+	stage(p, "line")
+	s.set(func(s *scriptedShop) {
+		if len(s.wanted) < 2 || s.wanted[0] != 3 || s.wanted[1] != 3 {
+			t.Errorf("the clicks wanted %v units, want 3 each", s.wanted)
+		}
+	})
 }

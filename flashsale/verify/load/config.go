@@ -13,6 +13,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
 )
 
 // A Profile selects what users do.
@@ -81,7 +83,7 @@ type Config struct {
 	// do so next, without reading the order first.
 	Click bool
 
-	// Quantity is the number of units that a user orders: 1 to 100; 1 if zero. If fewer are left,
+	// Quantity is the number of units that a user orders: 1 to 10; 1 if zero. If fewer are left,
 	// the user orders those.
 	Quantity int
 
@@ -165,7 +167,7 @@ func (c *Config) check() error {
 	}
 	within("users", int64(c.Users), 1, 1_000_000)
 	within("connections", int64(c.Connections), 1, 10_000)
-	within("quantity", int64(c.Quantity), 1, 100)
+	within("quantity", int64(c.Quantity), 1, sale.MaxQuantity)
 	within("pay", int64(c.Pay), 0, 100)
 	within("cancel", int64(c.Cancel), 0, int64(100-min(100, max(0, c.Pay))))
 	within("patience", int64(c.Patience), 0, 1_000_000)

@@ -28,6 +28,8 @@ export async function persist(ask, report, going = () => true, most = 8000) {
 
 // why returns the reason of a refusal in the language of the page.
 export function why(answer) {
+  const wrong = answer.reason === "invalid" && answer.body?.errors?.find((e) => has(e.field) && has(`fault.${e.code}`));
+  if (wrong) return t("why.field", { field: t(wrong.field), fault: t(`fault.${wrong.code}`, { min: number(wrong.min ?? 0), max: number(wrong.max ?? 0) }) });
   if (has(`why.${answer.reason}`)) return t(`why.${answer.reason}`, { n: number(answer.body?.left ?? 0) });
   if (answer.status === 0) return t("why.unreachable");
   if (answer.status === 429) return t("why.too_many"); // a limit in front of the shop
