@@ -2,14 +2,15 @@
 //
 //	var e estimate.Estimator
 //	e.Observe(estimate.Sample{…}) // regularly
-//	w := e.Wait(ahead)
+//	w := e.Wait(ahead, units, buys)
 //
 // While units are free, visitors are admitted to turns, of which a number take place at once.
 // The rate of admissions μ is that number divided by the mean length of a turn, or what the
 // order writers can write, if that is less. If visitors leave the queue at rate h each, a
 // visitor behind a others waits ln(1 + h·a/μ)/h, or a/μ if no visitor leaves.
 //
-// While no unit is free, units of unpaid orders return at the end of their time to pay.
+// While no unit is free, units of unpaid orders return at the end of their time to pay. Each
+// visitor ahead takes the mean units of an order.
 //
 // An Estimator uses no clock. It is not safe for concurrent use.
 package estimate
@@ -48,10 +49,11 @@ type Sample struct {
 	Begun   int64         // turns that have begun, in all
 	Left    int64         // visitors who have left the queue, in all
 
-	// PayBy are the ends of the time to pay of pending orders, in order. PaidShare is the
-	// share of orders that are paid.
+	// PayBy are the ends of the time to pay of each unit of pending orders, in order. PaidShare
+	// is the share of units that are paid. PerOrder is the mean units of an order; 1 if zero.
 	PayBy     []time.Time
 	PaidShare float64
+	PerOrder  float64
 }
 
 // Wait is an estimate.
@@ -127,19 +129,21 @@ func (e *Estimator) leaving() float64 {
 	return e.left / e.stayed
 }
 
-// Wait estimates the wait of a visitor with this many present visitors ahead. A visitor who
-// reserves a unit in the same call as the admission needs no turn: for it buys is set.
-func (e *Estimator) Wait(ahead int64, buys bool) Wait {
+// Wait estimates the wait of a visitor with this many present visitors ahead, who wants some
+// units. A visitor who reserves them in the same call as the admission needs no turn: for it buys
+// is set.
+func (e *Estimator) Wait(ahead int64, units int, buys bool) Wait {
 	s := &e.last
+	needed := float64(ahead)*max(1, s.PerOrder) + float64(max(1, units))
 	switch {
 	case s.At.IsZero():
 		return Wait{}
-	case buys && ahead < s.Free:
+	case buys && needed <= float64(s.Free):
 		return e.behind(ahead, s.Drain)
 	case buys:
-		return e.returned(ahead - s.Free)
+		return e.returned(needed - float64(s.Free))
 	case s.Free <= 0:
-		return e.returned(ahead)
+		return e.returned(needed)
 	case ahead < s.Turns-s.Taking:
 		return Wait{For: time.Second}
 	}
@@ -162,14 +166,14 @@ func (e *Estimator) behind(ahead int64, rate float64) Wait {
 	return bounded(seconds)
 }
 
-// returned estimates the wait for a unit that returns, behind others who wait for one.
-func (e *Estimator) returned(ahead int64) Wait {
+// returned estimates the wait until this many units return.
+func (e *Estimator) returned(units float64) Wait {
 	s := &e.last
 	unpaid := 1 - s.PaidShare
-	if len(s.PayBy) == 0 || float64(ahead) >= float64(len(s.PayBy))*unpaid {
+	if len(s.PayBy) == 0 || units-1 >= float64(len(s.PayBy))*unpaid {
 		return Wait{Unlikely: true}
 	}
-	n := int(math.Ceil(float64(ahead+1) / unpaid))
+	n := int(math.Ceil(units / unpaid))
 	return bounded(s.PayBy[min(n, len(s.PayBy))-1].Sub(s.At).Seconds())
 }
 

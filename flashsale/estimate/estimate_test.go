@@ -103,7 +103,7 @@ func share(turns int, noShows float64, stay time.Duration, seed uint64) (float64
 			continue
 		}
 		for i := r.IntN(7); i < len(present); i += 7 {
-			present[i].estimates = append(present[i].estimates, sample{now, e.Wait(int64(i), false).For.Seconds()})
+			present[i].estimates = append(present[i].estimates, sample{now, e.Wait(int64(i), 1, false).For.Seconds()})
 		}
 	}
 	return float64(hits) / float64(all), all
@@ -153,17 +153,26 @@ func TestReturnedUnits(t *testing.T) {
 		{1 << 40, estimate.Wait{Unlikely: true}},
 	} {
 		for _, buys := range []bool{false, true} {
-			if got := e.Wait(c.ahead, buys); got != c.want {
+			if got := e.Wait(c.ahead, 1, buys); got != c.want {
 				t.Errorf("%d ahead, buys %v: %+v, want %+v", c.ahead, buys, got, c.want)
 			}
 		}
 	}
-	if w := e.Wait(0, true); w.Low() != 96*time.Second || w.High() != 150*time.Second {
+	if w := e.Wait(0, 1, true); w.Low() != 96*time.Second || w.High() != 150*time.Second {
 		t.Errorf("range %v to %v, want 1m36s to 2m30s", w.Low(), w.High())
 	}
-	s.At, s.PayBy = now.Add(time.Second), nil
+	// Those ahead take 2.5 units each, and this visitor three.
+	s.At, s.PerOrder = now.Add(time.Second), 2.5
+	s.PayBy = append(s.PayBy, s.PayBy[9], s.PayBy[9])
 	e.Observe(s)
-	if got := e.Wait(0, true); !got.Unlikely {
+	for ahead, want := range []estimate.Wait{{For: 6*time.Minute - time.Second}, {For: 10*time.Minute - time.Second}, {Unlikely: true}} {
+		if got := e.Wait(int64(ahead), 3, true); got != want {
+			t.Errorf("three units behind %d: %+v, want %+v", ahead, got, want)
+		}
+	}
+	s.At, s.PayBy = now.Add(2*time.Second), nil
+	e.Observe(s)
+	if got := e.Wait(0, 1, true); !got.Unlikely {
 		t.Errorf("without pending orders: %+v, want unlikely", got)
 	}
 }
@@ -171,20 +180,23 @@ func TestReturnedUnits(t *testing.T) {
 // TestFreeUnits checks that a visitor with a free unit waits for the order writers alone.
 func TestFreeUnits(t *testing.T) {
 	var e estimate.Estimator
-	if got := e.Wait(3, true); got != (estimate.Wait{}) {
+	if got := e.Wait(3, 1, true); got != (estimate.Wait{}) {
 		t.Errorf("without a sample: %+v, want unknown", got)
 	}
 	e.Observe(estimate.Sample{At: time.Unix(1, 0), Free: 100, Turns: 300, Length: 30 * time.Second, Drain: 10})
-	if got := e.Wait(50, true); got.For != 5*time.Second || got.Unlikely {
+	if got := e.Wait(50, 1, true); got.For != 5*time.Second || got.Unlikely {
 		t.Errorf("50 ahead: %+v, want 5s", got)
 	}
-	if got := e.Wait(100, true); !got.Unlikely {
+	if got := e.Wait(98, 3, true); !got.Unlikely {
+		t.Errorf("three of 100 units behind 98: %+v, want unlikely", got)
+	}
+	if got := e.Wait(100, 1, true); !got.Unlikely {
 		t.Errorf("100 ahead of 100 units: %+v, want unlikely", got)
 	}
-	if got := e.Wait(200, false); got.For != time.Second {
+	if got := e.Wait(200, 1, false); got.For != time.Second {
 		t.Errorf("200 ahead of 300 turns: %+v, want 1s", got)
 	}
-	if got := e.Wait(1<<50, false); got.For != estimate.Longest {
+	if got := e.Wait(1<<50, 1, false); got.For != estimate.Longest {
 		t.Errorf("very many ahead: %+v, want %v", got, estimate.Longest)
 	}
 }

@@ -100,23 +100,20 @@ func (l *sales) Payments(ctx context.Context, id string, max int) (sale.Payments
 	var p sale.Payments
 	err := fail("payments", l.db.Do(ctx, database.ReadAll, func(x *database.Tx) error {
 		p = sale.Payments{}
-		times, err := database.List(x, scanNumber, "SELECT pay_by FROM orders WHERE sale = $1 AND state = 'pending_pay' ORDER BY pay_by LIMIT $2", id, max)
+		_, err := database.List(x, func(scan func(...any) error) (struct{}, error) {
+			var ms, units int64
+			err := scan(&ms, &units)
+			for ; units > 0 && len(p.PayBy) < max; units-- {
+				p.PayBy = append(p.PayBy, database.TimeOf(ms))
+			}
+			return struct{}{}, err
+		}, "SELECT pay_by, quantity FROM orders WHERE sale = $1 AND state = 'pending_pay' ORDER BY pay_by LIMIT $2", id, max)
 		if err != nil {
 			return err
 		}
-		for _, ms := range times {
-			p.PayBy = append(p.PayBy, database.TimeOf(ms))
-		}
-		counts, err := database.List(x, scanNumber, "SELECT COUNT(*) FROM orders WHERE sale = $1 AND state = 'paid' UNION ALL SELECT COUNT(*) FROM orders WHERE sale = $1 AND state IN ('expired', 'cancelled')", id)
-		if err == nil && len(counts) == 2 {
-			p.Paid, p.Unpaid = counts[0], counts[1]
-		}
-		return err
+		return x.Row(`SELECT coalesce(sum(CASE WHEN state = 'paid' THEN quantity ELSE 0 END), 0),
+			coalesce(sum(CASE WHEN state IN ('expired', 'cancelled') THEN quantity ELSE 0 END), 0), coalesce(avg(1.0 * quantity), 1)
+			FROM orders WHERE sale = $1 AND state IN ('pending_pay', 'paid', 'expired', 'cancelled')`, id).Scan(&p.Paid, &p.Unpaid, &p.PerOrder)
 	}))
 	return p, err
-}
-
-func scanNumber(scan func(...any) error) (n int64, err error) {
-	err = scan(&n)
-	return n, err
 }

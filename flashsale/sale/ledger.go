@@ -88,15 +88,17 @@ type SaleLedger interface {
 	// InitialState returns the state from which the inventory is built.
 	InitialState(ctx context.Context, id string) (InitialState, error)
 
-	// Payments returns how the orders of a sale are paid, with the first max ends of pending ones.
+	// Payments returns how the units of a sale's orders are paid, with the first max ends of pending
+	// ones.
 	Payments(ctx context.Context, id string, max int) (Payments, error)
 }
 
-// Payments summarizes how the orders of a sale are paid.
+// Payments summarizes how the units of a sale's orders are paid.
 type Payments struct {
-	PayBy  []time.Time // of pending orders, in order
-	Paid   int64       // orders that are paid
-	Unpaid int64       // orders that expired or were cancelled
+	PayBy    []time.Time // of each unit of pending orders, in order
+	Paid     int64       // units that are paid
+	Unpaid   int64       // units whose orders expired or were cancelled
+	PerOrder float64     // the mean units of an order; 1 without orders
 }
 
 // OrderLedger is the part of a Ledger about orders and payments.

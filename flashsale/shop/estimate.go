@@ -10,8 +10,10 @@ import (
 
 // pendingPayments holds what the ledger has about the payments of a sale.
 type pendingPayments struct {
-	payBy []time.Time // of pending orders, in order
-	share float64     // of orders that were paid
+	payBy []time.Time // of the units of pending orders, in order
+	share float64     // of units that were paid
+
+	perOrder float64 // mean units
 }
 
 const (
@@ -25,21 +27,22 @@ func (l *liveSale) observe(p *snapshot) {
 	l.estimator.Observe(estimate.Sample{
 		At: c.Now, Free: c.Free, Turns: int64(p.sale.Headroom) * c.Free, Length: p.sale.TokenFor,
 		Waiting: c.Waiting, Taking: c.Outstanding, Begun: c.Turns, Left: c.Left,
-		PayBy: l.payments.payBy, PaidShare: l.payments.share,
+		PayBy: l.payments.payBy, PaidShare: l.payments.share, PerOrder: l.payments.perOrder,
 	})
 }
 
-// wait estimates the wait of a user with this many present users ahead.
-func (l *liveSale) wait(ahead int64, buys bool) estimate.Wait {
+// wait estimates the wait of a user with this many present users ahead, who wants some units.
+func (l *liveSale) wait(ahead int64, units int, buys bool) estimate.Wait {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.estimator.Wait(ahead, buys)
+	return l.estimator.Wait(ahead, units, buys)
 }
 
 // readPayments reads the pending payments of a sale without free units, if users wait for it.
+// While units are free, only the size of orders is needed, if that can differ.
 func (s *inventorySync) readPayments(ctx context.Context, p *snapshot) {
 	now := s.clock()
-	if age := now.Sub(s.paymentsAt); p.counts.Free > 0 || p.counts.Waiting == 0 || age >= 0 && age < paymentsEvery {
+	if age := now.Sub(s.paymentsAt); p.counts.Free > 0 && p.sale.MaxQuantity <= 1 || p.counts.Waiting == 0 || age >= 0 && age < paymentsEvery {
 		return
 	}
 	s.paymentsAt = now
@@ -52,7 +55,7 @@ func (s *inventorySync) readPayments(ctx context.Context, p *snapshot) {
 	}
 	s.sale.mu.Lock()
 	defer s.sale.mu.Unlock()
-	s.sale.payments = pendingPayments{payBy: got.PayBy, share: float64(got.Paid+1) / float64(got.Paid+got.Unpaid+2)}
+	s.sale.payments = pendingPayments{payBy: got.PayBy, share: float64(got.Paid+1) / float64(got.Paid+got.Unpaid+2), perOrder: got.PerOrder}
 }
 
 // maxBacklog returns how many entries the stream may have while users are admitted: what the

@@ -181,6 +181,67 @@ func TestMoney(t *testing.T) {
 	}
 }
 
+// TestMoneyOfSeveralUnits checks that an order of three units has one payment of three prices, and
+// one refund. The price of one unit does not pay it.
+func TestMoneyOfSeveralUnits(t *testing.T) {
+	for provider, with := range map[string]func(*till){"bank": withBank, "stripe": withStripe} {
+		t.Run(provider, func(t *testing.T) {
+			inTill(t, with, func(b *till) {
+				d := draft(9)
+				d.SKU, d.PerUser, d.MaxQuantity = "sku-3", 3, 3
+				b.sale = b.exposed(d)
+				b.opens(b.sale)
+				checkout := func(user string) (receipt, ref string) {
+					at, err := b.Quantity(3).Click(b.ctx, user, b.sale.ID, "", "k")
+					if err != nil || !at.Bought {
+						t.Fatalf("Click for 3 units = %+v, %v", at, err)
+					}
+					receipt = at.Reserved[0].Receipt
+					b.order(b.world.Shop, user, receipt)
+					if _, _, err := b.Checkout(b.ctx, user, receipt, ""); err != nil {
+						t.Fatal(err)
+					}
+					in, err := b.keys.OpenReceipt(receipt)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return receipt, b.bank.Ref(in.ID)
+				}
+				money := func(what, ref string, paid, back int64) {
+					t.Helper()
+					if p, r := b.bank.Balance(ref); p != paid || r != back {
+						t.Errorf("%s: %d paid and %d refunded at the provider, want %d and %d", what, p, r, paid, back)
+					}
+				}
+				receipt, ref := checkout("alice")
+				if err := b.bank.Pay(ref); err != nil {
+					t.Fatal(err)
+				}
+				b.becomes("paid", "alice", receipt, sale.Paid, 0, 0, 5*time.Second)
+				money("paid", ref, 3*1999, 0)
+				in, err := b.keys.OpenReceipt(receipt)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := b.RefundOrder(b.ctx, "m", b.sale.ID, in.ID, "asked for it"); err != nil {
+					t.Fatal(err)
+				}
+				b.becomes("refunded", "alice", receipt, sale.Cancelled, 1, 1, 5*time.Second)
+				money("refunded", ref, 3*1999, 3*1999)
+
+				b.bank.Set(paytest.Faults{WrongAmount: -2 * 1999})
+				receipt, ref = checkout("bob")
+				if err := b.bank.Pay(ref); err != nil {
+					t.Fatal(err)
+				}
+				b.becomes("the price of one unit", "bob", receipt, sale.Expired, 1, 1, 12*time.Second)
+				money("the price of one unit", ref, 1999, 1999)
+				b.agrees(b.sale.ID)
+			})
+		})
+	}
+}
+
 // TestBankIsAway checks that an order whose bank gives no answer at its deadline is kept 15 s.
 // Money that comes later is returned. A refused refund is a dead letter and can be tried again.
 func TestBankIsAway(t *testing.T) {

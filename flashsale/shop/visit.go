@@ -324,7 +324,7 @@ func (v *visit) setWait(s *sale.QueueStatus, buys bool) {
 	if v.view.Phase == sale.InLobby {
 		return
 	}
-	w := v.live.wait(s.Ahead, buys)
+	w := v.live.wait(s.Ahead, v.quantity, buys)
 	s.ETA, s.Low, s.High, s.Unlikely = w.For, w.Low(), w.High(), w.Unlikely
 }
 

@@ -53,6 +53,11 @@ func orderUnits(t *testing.T, d *tester) {
 		t.Fatalf("the price of 3 units = %+v", p)
 	}
 	want("a paid order", 9, 3)
+	paid, err := d.Payments(d.ctx, s.ID, 5) // pending: 3 units of b, 2 of e, 1 of a
+	d.must(err)
+	if paid.Paid != 3 || paid.Unpaid != 0 || paid.PerOrder != 9.0/4 || len(paid.PayBy) != 5 {
+		t.Fatalf("Payments = %+v, want 3 paid units, 2.25 units an order, and the first five of six that are pending", paid)
+	}
 	opened, err := d.InitialState(d.ctx, s.ID)
 	d.must(err)
 	if err := opened.Validate(); err != nil || opened.Units() != 9 {

@@ -118,7 +118,7 @@ func opening(t *testing.T, d *tester) {
 	}
 	p, err := d.Payments(d.ctx, s.ID, 2)
 	d.must(err)
-	if p.Paid != 1 || p.Unpaid != 1 || len(p.PayBy) != 2 || !p.PayBy[0].Equal(rs[2].PayBy) || p.PayBy[1].Before(p.PayBy[0]) {
+	if p.Paid != 1 || p.PerOrder != 1 || p.Unpaid != 1 || len(p.PayBy) != 2 || !p.PayBy[0].Equal(rs[2].PayBy) || p.PayBy[1].Before(p.PayBy[0]) {
 		t.Fatalf("Payments = %+v, want 1 paid, 1 unpaid, and the first two of three that are pending", p)
 	}
 }
