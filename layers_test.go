@@ -206,6 +206,7 @@ var layout = map[string]row{
 	"flashsale/layers":                      {layer: 7, third: []string{"github.com/prometheus/client_golang"}}, // the limits before the shop
 	"flashsale/wire":                        {layer: 8},                                                         // requests and responses of web and office
 	"flashsale/verify/load/measure":         {layer: 7},                                                         // latencies and the resources of processes
+	"flashsale/verify/load/scan":            {layer: 7},                                                         // the fields of a JSON object
 	"flashsale/verify/load":                 {layer: 8, third: []string{"github.com/valyala/fasthttp"}},
 	"flashsale/pages":                       {layer: 8},
 	"flashsale/verify/webtest":              {layer: 8},                                                                                      // the conformance suite of the HTTP API

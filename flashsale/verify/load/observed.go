@@ -7,6 +7,7 @@ import (
 
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/load/scan"
 )
 
 // observed handles a response: it returns the delay before the user's next call, if any.
@@ -193,7 +194,7 @@ func (w *worker) lost(u *user, state string) (time.Duration, bool) {
 // refused handles a refusal.
 func (w *worker) refused(u *user, c call, status int) (time.Duration, bool) {
 	retry := time.Duration(w.a.retry) * time.Millisecond
-	if s := number(w.res.Header.Peek("Retry-After")); s > 0 && retry == 0 {
+	if s := scan.Number(w.res.Header.Peek("Retry-After")); s > 0 && retry == 0 {
 		retry = time.Duration(s) * time.Second
 	}
 	if retry <= 0 {
