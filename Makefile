@@ -22,10 +22,11 @@ SEED      ?=
 CELLS     ?= .
 
 # The modules of the workspace, as patterns. e2e starts servers, except in simulate: its
-# packages run in stages of their own. Evaluated only where they are used.
+# packages run in stages of their own, those of servers one after the other with the longest
+# first. Evaluated only where they are used.
 modules = $(shell go list -m -f '{{.Dir}}' | sed 's|^$(CURDIR)|.|')
 units    = $(addsuffix /...,$(filter-out ./e2e,$(modules))) ./e2e/simulate/...
-servers  = $(shell go list ./e2e/... | grep -v -e /e2e/simulate -e '/e2e/flashsale$$')
+servers  = ./e2e/edge ./e2e/consoletest $(shell go list ./e2e/... | grep -v -e '/e2e$$' -e /e2e/simulate -e '/e2e/flashsale$$' -e '/e2e/edge$$' -e '/e2e/consoletest$$')
 
 # Packages with concurrency, which run under the race detector only. It finds nothing in a
 # package without goroutines, such as policy and internal/algo. Those with race_on_test.go have
@@ -55,20 +56,30 @@ SHARED := github.com/floodweir/weir/redisstore,github.com/floodweir/weir/contrib
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-# The stages with servers wait more than they compute, so they run beside each other. No test of
-# them compares a rate or a duration with more than a bound that holds on a busy machine. The
-# tests of the Redis store run under the race detector only. With an empty build cache
-# staticcheck keeps one core busy, so it runs beside the tests; the race stage comes first
-# because staticcheck compiles what the stage unit needs.
+# The stages of make test. The first two use the CPUs fully if their results are not cached. Those
+# with servers wait more than they compute, so they run in lanes beside each other. No test of them
+# compares a rate or a duration with more than a bound that holds on a busy machine.
+#
+# To change the lanes, move stages in server_lanes: "next" continues a lane and "beside" starts
+# another. The tests of flashsale and e2e that are not parallel come first, take a minute and mostly
+# wait, so redis-race, which computes, runs beside them. Then edge waits while those two compute.
+# The tests of the Redis store run under the race detector only.
+race       = race $(build) -vet=off -race -timeout=10m -- $(racy)
+unit       = unit $(build) -vet=off -tags=$(tags) -timeout=10m -- $(plain)
+redis_race = redis-race $(build) -vet=off -race -count=1 -timeout=20m -run=^TestRedis -- ./e2e
+flashsale  = flashsale $(build) -vet=off -count=1 -timeout=20m -- ./e2e/flashsale
+e2e        = e2e $(build) -vet=off -count=1 -timeout=20m -skip=^TestRedis -- ./e2e
+edge       = edge $(build) -vet=off -count=1 -p=1 -timeout=20m -- $(servers)
+
+server_lanes = $(flashsale) beside $(e2e) beside $(redis_race) next $(edge)
+
+# With an empty build cache staticcheck keeps one core busy, so it runs beside the tests; the race
+# stage comes first because staticcheck compiles what the stage unit needs.
 .PHONY: test
 test: need .bin/tally ## everything that CI does: check, all tests with real servers, the race detector
 	@start=$$SECONDS; bad=; make --no-print-directory vet || bad=1; echo "vet: $$((SECONDS - start)) s"; \
 	make --no-print-directory staticcheck & \
-	.bin/tally race $(build) -vet=off -race -timeout=10m -- $(racy) \
-		then unit $(build) -vet=off -tags=$(tags) -timeout=10m -- $(plain) \
-		then flashsale $(build) -vet=off -count=1 -timeout=20m -- ./e2e/flashsale \
-		next redis-race $(build) -vet=off -race -count=1 -timeout=20m -run=^TestRedis -- ./e2e \
-		beside e2e $(build) -vet=off -count=1 -p=1 -timeout=20m -skip=^TestRedis -- $(servers) || bad=1; \
+	.bin/tally $(race) then $(unit) then $(server_lanes) || bad=1; \
 	wait $$! || bad=1; \
 	echo "make test: $$((SECONDS - start)) s"; \
 	if [ -n "$$bad" ]; then echo "make test: FAILED (see above)"; exit 1; fi
