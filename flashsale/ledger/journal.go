@@ -38,7 +38,7 @@ func (j *Journal) Append(ctx context.Context, id string, epoch int64, rs []sale.
 	if err != nil {
 		return fail("append", fmt.Errorf("%w: %w", sale.ErrInvalid, err))
 	}
-	return fail("append", j.l.db.Exec(ctx, "INSERT OR REPLACE INTO stream (sale, epoch, entry, reservation) SELECT $2, $3, id, reservation FROM {rows:id text, reservation text} WHERE true",
+	return fail("append", j.exec(ctx, "INSERT OR REPLACE INTO stream (sale, epoch, entry, reservation) SELECT $2, $3, id, reservation FROM {rows:id text, reservation text} WHERE true",
 		string(doc), id, epoch))
 }
 
@@ -76,5 +76,13 @@ func (j *Journal) Remove(ctx context.Context, id string, entries ...string) erro
 	if err != nil {
 		return fail("remove", err)
 	}
-	return fail("remove", j.l.db.Exec(ctx, "DELETE FROM stream WHERE sale = $2 AND entry IN (SELECT id FROM {rows:id text})", doc, id))
+	return fail("remove", j.exec(ctx, "DELETE FROM stream WHERE sale = $2 AND entry IN (SELECT id FROM {rows:id text})", doc, id))
+}
+
+// exec executes a statement in a transaction with what else is written at the time.
+func (j *Journal) exec(ctx context.Context, text string, args ...any) error {
+	return j.l.db.Do(ctx, database.WriteKeyed, func(x *database.Tx) error {
+		_, err := x.Exec(text, args...)
+		return err
+	})
 }

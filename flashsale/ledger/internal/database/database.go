@@ -39,6 +39,7 @@ const (
 type DB struct {
 	w, r       *sql.DB // the same in PostgreSQL
 	keyed      *sql.DB // PostgreSQL: for WriteKeyed and ReadKeyed; nil for none
+	groups     groups  // SQLite: functions of WriteKeyed
 	d          dialect
 	timeout    time.Duration // 0: none
 	statements sync.Map      // statements in the dialect, by text

@@ -62,7 +62,8 @@ const (
 	ReadOne              // one statement that reads
 
 	// As Write and ReadOne, for frequent statements that find every row by a key. PostgreSQL
-	// plans them once, and then without the sizes of the tables.
+	// plans them once, and then without the sizes of the tables. SQLite commits concurrent
+	// functions together; one that fails does not affect the others.
 	WriteKeyed
 	ReadKeyed
 )
@@ -103,20 +104,30 @@ func (db *DB) once(ctx context.Context, m Mode, f func(*Tx) error) error {
 	if m == WriteOne || m == ReadOne || m == ReadKeyed {
 		return f(&Tx{ctx: ctx, q: pool, db: db})
 	}
-	opts := &sql.TxOptions{}
+	if m == WriteKeyed && !db.d.postgres {
+		return db.writeTogether(ctx, f)
+	}
+	var opts *sql.TxOptions
 	if m != Write && m != WriteKeyed && db.d.postgres {
 		opts = &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
 	}
+	return db.transaction(ctx, pool, opts, func(x *Tx) error {
+		if m == ReadAll && db.d.postgres {
+			if _, err := x.q.ExecContext(ctx, "SET LOCAL statement_timeout = "+strconv.FormatInt(db.timeout.Milliseconds()+1, 10)); err != nil {
+				return err
+			}
+		}
+		return f(x)
+	})
+}
+
+// transaction runs f in a transaction, and commits it if f succeeds.
+func (db *DB) transaction(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, f func(*Tx) error) error {
 	t, err := pool.BeginTx(ctx, opts)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer func() { _ = t.Rollback() }() // no effect after Commit
-	if m == ReadAll && db.d.postgres {
-		if _, err := t.ExecContext(ctx, "SET LOCAL statement_timeout = "+strconv.FormatInt(db.timeout.Milliseconds()+1, 10)); err != nil {
-			return err
-		}
-	}
 	if err := f(&Tx{ctx: ctx, q: t, db: db}); err != nil {
 		return err
 	}
