@@ -20,13 +20,17 @@ import (
 	"github.com/floodweir/weir/flashsale/verify/load/measure"
 )
 
+// purchaseConnections is the number of connections of buyers: a purchase waits for two commits,
+// during which its connection is idle.
+const purchaseConnections = 512
+
 // TestPurchases measures complete purchases: each buyer clicks and pays. The
 // buyers of one sale are divided among the processes; the other sales are open and idle.
 func TestPurchases(t *testing.T) {
 	parallelUnlessMeasured(t)
 	buyers, sales, processes := 300, []int{3}, []int{2}
 	if long() {
-		buyers, sales, processes = 6000, []int{1, 50, 500}, []int{1, 2, 4}
+		buyers, sales, processes = 24_000, []int{1, 50, 500}, []int{1, 2, 4}
 	}
 	t.Run("embedded", func(t *testing.T) {
 		data := t.TempDir()
@@ -102,7 +106,7 @@ func measurePurchases(t *testing.T, mode string, buyers, sales, processes int, c
 		wg.Go(func() {
 			var err error
 			results[i], err = load.Run(t.Context(), load.Config{URL: s.Shop, Sale: shops[0].Sale, Profile: load.Drain, Click: true, Pay: 100,
-				Users: buyers / processes, Connections: min(connections, buyers) / processes, Prefix: fmt.Sprint("p", i), Addresses: buyers,
+				Users: buyers / processes, Connections: min(purchaseConnections, buyers) / processes, Prefix: fmt.Sprint("p", i), Addresses: buyers,
 				Session:      func(user string) string { return keys.Session(pass.Session{User: user, Expires: until}) },
 				Observations: &seen[i], Duration: 5 * time.Minute})
 			if err != nil {
