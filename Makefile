@@ -61,8 +61,9 @@ help: ## list the tasks
 # compares a rate or a duration with more than a bound that holds on a busy machine.
 #
 # To change the lanes, move stages in server_lanes: "next" continues a lane and "beside" starts
-# another. The tests of flashsale and e2e that are not parallel come first, take a minute and mostly
-# wait, so redis-race, which computes, runs beside them. Then edge waits while those two compute.
+# another. What waits most starts first: edge, and the tests of e2e that are not parallel, take a
+# minute each. redis-race computes beside them. flashsale comes after it, because it runs the most
+# tests at once, which keeps both CPUs busy to the end.
 # The tests of the Redis store run under the race detector only.
 race       = race $(build) -vet=off -race -timeout=10m -- $(racy)
 unit       = unit $(build) -vet=off -tags=$(tags) -timeout=10m -- $(plain)
@@ -71,7 +72,7 @@ flashsale  = flashsale $(build) -vet=off -count=1 -timeout=20m -- ./e2e/flashsal
 e2e        = e2e $(build) -vet=off -count=1 -timeout=20m -skip=^TestRedis -- ./e2e
 edge       = edge $(build) -vet=off -count=1 -p=1 -timeout=20m -- $(servers)
 
-server_lanes = $(flashsale) beside $(e2e) beside $(redis_race) next $(edge)
+server_lanes = $(redis_race) next $(flashsale) beside $(e2e) beside $(edge)
 
 # With an empty build cache staticcheck keeps one core busy, so it runs beside the tests; the race
 # stage comes first because staticcheck compiles what the stage unit needs.
