@@ -259,8 +259,7 @@ func TestStats(t *testing.T) {
 
 func TestDescriptorAndCommand(t *testing.T) {
 	m := metrics.New(metrics.Config{})
-	m.Descriptor("checkout", "tenant_acme", metrics.TotalHits, 3)
-	m.Descriptor("checkout", "tenant_acme", metrics.OverLimit, 2)
+	m.DescriptorHits("checkout", "tenant_acme", metrics.Hits{Total: 3, Over: 2, Near: 4, Within: 5, Shadow: 6})
 	m.Descriptor("checkout", "tenant_acme", "no such result", 1)
 	m.Command("CL.THROTTLE", metrics.CommandLimited)
 	m.Command("cl.Throttle", metrics.CommandOK)
@@ -271,6 +270,9 @@ func TestDescriptorAndCommand(t *testing.T) {
 	got := scrape(t, m)
 	wantValue(t, got, 3, "weir_ratelimit_hits_total", "tenant_acme", "checkout", "total_hits")
 	wantValue(t, got, 2, "weir_ratelimit_hits_total", "tenant_acme", "checkout", "over_limit")
+	wantValue(t, got, 4, "weir_ratelimit_hits_total", "tenant_acme", "checkout", "near_limit")
+	wantValue(t, got, 5, "weir_ratelimit_hits_total", "tenant_acme", "checkout", "within_limit")
+	wantValue(t, got, 6, "weir_ratelimit_hits_total", "tenant_acme", "checkout", "shadow_mode")
 	wantValue(t, got, 1, "weir_ratelimit_hits_total", "tenant_acme", "checkout", "other")
 	wantValue(t, got, 1, "weir_resp_commands_total", "cl.throttle", "limited")
 	wantValue(t, got, 1, "weir_resp_commands_total", "cl.throttle", "ok")

@@ -57,6 +57,22 @@ func (m *Metrics) Descriptor(domain, path, result string, hits uint64) {
 	}
 }
 
+// Hits has the hits of one decision by result.
+type Hits struct{ Total, Over, Near, Within, Shadow uint64 }
+
+// DescriptorHits counts the hits of one decision, as Descriptor counts those of one result.
+func (m *Metrics) DescriptorHits(domain, path string, h Hits) {
+	c, own := m.descriptors.of(descriptor{cut(domain), cut(path)})
+	for i, n := range [...]uint64{h.Total, h.Over, h.Near, h.Within, h.Shadow} { // as hitResults
+		if n > 0 {
+			c[i].Add(float64(n))
+		}
+	}
+	if !own {
+		m.descriptors.overflow.Add(1)
+	}
+}
+
 // cut returns what a label has of s, without a copy.
 func cut(s string) string { return s[:min(len(s), library.MaxLabel)] }
 

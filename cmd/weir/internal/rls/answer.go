@@ -21,8 +21,17 @@ func (s *Server) answer(r *pb.RateLimitRequest, d *decision) *pb.RateLimitRespon
 		OverallCode: code(d.admitted || s.c.Shadow),
 		Statuses:    make([]*pb.RateLimitResponse_DescriptorStatus, len(d.checks)),
 	}
+	// One allocation for all statuses, and one message for consecutive checks of a limit.
+	statuses := make([]pb.RateLimitResponse_DescriptorStatus, len(d.checks))
+	var limit *ratelimit.Limit
+	var described *pb.RateLimitResponse_RateLimit
 	for i := range d.checks {
-		response.Statuses[i] = describe(&d.checks[i], d.at)
+		a := &d.checks[i]
+		if a.limit != nil && a.limit != limit && !a.limit.Unlimited {
+			limit, described = a.limit, current(a.limit)
+		}
+		describe(&statuses[i], a, described, d.at)
+		response.Statuses[i] = &statuses[i]
 	}
 	if s.c.ResponseHeaders {
 		response.ResponseHeadersToAdd = headers(d, response.Statuses)
@@ -40,20 +49,20 @@ func code(ok bool) pb.RateLimitResponse_Code {
 	return pb.RateLimitResponse_OVER_LIMIT
 }
 
-// describe returns the status of one descriptor.
-func describe(a *check, now time.Time) *pb.RateLimitResponse_DescriptorStatus {
+// describe sets the status of one descriptor, whose limit, if it has one, is described.
+func describe(to *pb.RateLimitResponse_DescriptorStatus, a *check, described *pb.RateLimitResponse_RateLimit, now time.Time) {
 	switch {
 	case a.limit == nil:
-		return &pb.RateLimitResponse_DescriptorStatus{Code: pb.RateLimitResponse_OK}
+		to.Code = pb.RateLimitResponse_OK
+		return
 	case a.limit.Unlimited:
-		return &pb.RateLimitResponse_DescriptorStatus{Code: pb.RateLimitResponse_OK, LimitRemaining: math.MaxUint32}
+		to.Code, to.LimitRemaining = pb.RateLimitResponse_OK, math.MaxUint32
+		return
 	}
-	return &pb.RateLimitResponse_DescriptorStatus{
-		Code:               code(a.ok || a.role == shadow),
-		CurrentLimit:       current(a.limit),
-		LimitRemaining:     uint32(min(a.decision.Remaining, math.MaxUint32)),
-		DurationUntilReset: seconds(reset(a, now)),
-	}
+	to.Code = code(a.ok || a.role == shadow)
+	to.CurrentLimit = described
+	to.LimitRemaining = uint32(min(a.decision.Remaining, math.MaxUint32))
+	to.DurationUntilReset = seconds(reset(a, now))
 }
 
 // units lists the units, longest first.

@@ -9,6 +9,8 @@
 //	s.Register(g)
 //	go g.Serve(listener)
 //
+// The service of stream.proto has the same messages on a stream, which costs less.
+//
 // Responses equal those of envoyproxy/ratelimit with the same configuration, with the
 // exceptions in docs/envoy.md.
 //

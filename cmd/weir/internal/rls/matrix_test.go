@@ -297,7 +297,7 @@ func serve(t *testing.T, s *rls.Server, c rls.ServerConfig) (*rls.GRPCServer, st
 	return g, l.Addr().String()
 }
 
-func dial(t *testing.T, addr string, options ...grpc.DialOption) *grpc.ClientConn {
+func dial(t testing.TB, addr string, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	if len(options) == 0 {
 		options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -83,8 +83,11 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// Register adds the service to g.
-func (s *Server) Register(g grpc.ServiceRegistrar) { pb.RegisterRateLimitServiceServer(g, s) }
+// Register adds Envoy's service and that of stream.proto to g.
+func (s *Server) Register(g grpc.ServiceRegistrar) {
+	pb.RegisterRateLimitServiceServer(g, s)
+	g.RegisterService(streamDesc(), s)
+}
 
 // maxPrevious is the maximum number of previous configurations that are kept.
 const maxPrevious = 4

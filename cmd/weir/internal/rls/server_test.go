@@ -89,6 +89,12 @@ func (f fake) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) 
 	return f.doAll(ctx, rs, ds)
 }
 
+func (f fake) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
+	ds := make([]weir.Decision, 1)
+	_, err := f.doAll(ctx, []weir.Request{r}, ds)
+	return ds[0], err
+}
+
 func TestNew(t *testing.T) {
 	if _, err := rls.New(rls.Config{}); err == nil {
 		t.Error("New without a store: no error")

@@ -131,17 +131,17 @@ func (o *observers) grpc(e rls.Event) {
 	default:
 		source.Count(traffic.Denied, 0)
 	}
-	o.metrics.Descriptor(e.Domain, e.Label, metrics.TotalHits, e.Hits)
+	hits := metrics.Hits{Total: e.Hits}
 	switch {
-	case !e.OK && e.Shadow:
-		o.metrics.Descriptor(e.Domain, e.Label, metrics.ShadowMode, e.Hits)
+	case e.OK:
+		hits.Near, hits.Within = e.Near, e.Hits
+	case e.Shadow:
+		hits.Shadow = e.Hits
 		fallthrough
-	case !e.OK:
-		o.metrics.Descriptor(e.Domain, e.Label, metrics.OverLimit, e.Hits)
 	default:
-		o.metrics.Descriptor(e.Domain, e.Label, metrics.NearLimit, e.Near)
-		o.metrics.Descriptor(e.Domain, e.Label, metrics.WithinLimit, e.Hits)
+		hits.Over = e.Hits
 	}
+	o.metrics.DescriptorHits(e.Domain, e.Label, hits)
 }
 
 // resp returns the Observe function of the RESP interface, which counts a decision once.
