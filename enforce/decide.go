@@ -81,13 +81,16 @@ func (e *Enforcer) decide(p *Admission, charges []policy.Charge) (outcome Outcom
 	}
 	ctx, stop := p.ctx, func() {}
 	reserves := slices.ContainsFunc(rs, func(r weir.Request) bool { return r.Verb == weir.Reserve })
-	if reserves && !(e.c.DecideCanceled && ctx.Err() != nil) {
+	if reserves && !e.prompt && !(e.c.DecideCanceled && ctx.Err() != nil) {
 		ctx, stop = withGrace(ctx)
 	}
 	ok, err := false, e.setLimits(p, charges)
 	limited := err == nil
 	p.took = 0
-	if limited {
+	switch {
+	case limited && e.c.Observe == nil: // without reading the clock
+		ok, err = do(ctx, e.store, rs, ds)
+	case limited:
 		start := time.Now()
 		ok, err = do(ctx, e.store, rs, ds)
 		p.took = time.Since(start)
@@ -116,6 +119,13 @@ func blocked(charges []policy.Charge) *policy.Charge {
 		}
 	}
 	return nil
+}
+
+// neverWaits reports whether a store decides without waiting, as one in memory. It needs no
+// deadline then.
+func neverWaits(store weir.Store) bool {
+	s, ok := store.(interface{ NeverWaits(of weir.Store) bool })
+	return ok && s.NeverWaits(store)
 }
 
 // withGrace returns a context that ends a second after ctx. A request that reserves waits

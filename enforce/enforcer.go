@@ -85,10 +85,12 @@ type Enforcer struct {
 	set      *policy.Set
 	c        Config
 	queue    waitqueue.Queue
-	waits    bool // a policy has an OnDenied.Wait
-	settles  bool // a policy counts by the result
-	counts   bool // a policy counts denied requests
-	blocks   bool // a policy blocks requests
+	waits    bool      // a policy has an OnDenied.Wait
+	settles  bool      // a policy counts by the result
+	counts   bool      // a policy counts denied requests
+	blocks   bool      // a policy blocks requests
+	prompt   bool      // store never waits
+	free     sync.Pool // of *reservations
 	next     atomic.Pointer[Enforcer]
 	changes  sync.Mutex            // held by SetPolicies
 	limiters map[string]keyLimiter // by policy; nil without a LimitFunc
@@ -113,7 +115,7 @@ func New(store weir.Store, set *policy.Set, c Config) (*Enforcer, error) {
 	c.SettleTTL = cmp.Or(c.SettleTTL, DefaultSettleTTL)
 	e := &Enforcer{store: store, set: set, c: c}
 	e.queue.Max, e.queue.Clock = c.MaxWaiters, waitqueue.ClockOf(store)
-	e.blocks = set.Blocks()
+	e.blocks, e.prompt = set.Blocks(), neverWaits(store)
 	for _, p := range set.Policies() {
 		pc := p.Config()
 		e.waits = e.waits || pc.OnDenied.Wait > 0
@@ -238,6 +240,7 @@ func (e *Enforcer) finish(p *Admission, delay time.Duration) {
 		p.reserved.cancel()
 		p.reserved = nil
 	case p.reserved.empty():
+		p.reserved.recycle()
 		p.reserved = nil
 	}
 }

@@ -30,7 +30,28 @@ type reservations struct {
 	slots []reservation
 	every time.Duration // between renewals
 	timer *time.Timer   // nil before the first slot
+	armed bool          // timer runs, or renew does
 	done  bool
+}
+
+// newReservations returns the reservations of a request.
+func (e *Enforcer) newReservations(p *Admission) *reservations {
+	r, ok := e.free.Get().(*reservations)
+	if !ok {
+		r = &reservations{id: rand.Text()}
+	}
+	r.enforcer, r.ctx, r.a = e, p.ctx, p.a
+	return r
+}
+
+// recycle makes r, which is empty, and whose id the store does not know, that of a later request.
+func (r *reservations) recycle() {
+	e := r.enforcer
+	if r.armed || !e.prompt {
+		return
+	}
+	r.enforcer, r.ctx, r.a, r.every, r.done = nil, nil, nil, 0, false
+	e.free.Put(r)
 }
 
 // A reservation is a reservation in the store. With a Take, its tokens are charged already, and the
@@ -75,7 +96,7 @@ func (e *Enforcer) prepare(p *Admission, charges []policy.Charge, admitted bool)
 				continue
 			}
 			if p.reserved == nil {
-				p.reserved = &reservations{enforcer: e, ctx: p.ctx, a: p.a, id: rand.Text()}
+				p.reserved = e.newReservations(p)
 			}
 			rq.ID, rq.TTL = p.reserved.id, ttl
 			if rq.N > 0 && !keeps { // 0 tokens cannot be reserved
@@ -114,7 +135,10 @@ func (p *Admission) record(store weir.Store, charges []policy.Charge) {
 	switch {
 	case len(reserved.slots) == 0:
 	case reserved.timer == nil:
-		reserved.timer = time.AfterFunc(reserved.every, reserved.renew)
+		reserved.timer, reserved.armed = time.AfterFunc(reserved.every, reserved.renew), true
+	case !reserved.armed:
+		reserved.timer.Reset(reserved.every)
+		reserved.armed = true
 	case reserved.timer.Stop(): // otherwise renew runs and resets the timer
 		reserved.timer.Reset(reserved.every)
 	}
@@ -164,16 +188,21 @@ func (r *reservations) renew() {
 	r.sendSlots(slots, weir.Cancel)
 }
 
-// release returns every slot.
-func (r *reservations) release() {
+// release returns every slot. It reports whether the store has none of them any more.
+func (r *reservations) release() (returned bool) {
 	r.mu.Lock()
 	r.done = true
 	var slots []reservation
-	if r.timer == nil || r.timer.Stop() {
-		slots = r.takeSlots()
+	if !r.armed || r.timer.Stop() {
+		slots, r.armed = r.takeSlots(), false
 	}
 	r.mu.Unlock()
-	r.sendSlots(slots, weir.Cancel)
+	if !r.sendSlots(slots, weir.Cancel) || r.armed {
+		return false
+	}
+	clear(slots)
+	r.slots = slots[:0]
+	return true
 }
 
 // takeSlots removes the slots of r, for the caller to return. It requires mu.
@@ -185,10 +214,13 @@ func (r *reservations) takeSlots() []reservation {
 
 // sendSlots sends verb for all slots at the same time, so that a slow store delays the end of
 // a request by one call. The caller does not hold mu. Errors are ignored: a slot that is not
-// returned expires.
-func (r *reservations) sendSlots(slots []reservation, verb weir.Verb) {
+// returned expires. It reports whether there were none.
+func (r *reservations) sendSlots(slots []reservation, verb weir.Verb) (ok bool) {
 	if len(slots) == 0 {
-		return
+		return true
+	}
+	if e := r.enforcer; e.prompt && len(slots) == 1 && slots[0].store == e.store {
+		return slots[0].send(r.ctx, verb, slots[0].request.N) == nil
 	}
 	ctx, stop := settleContext(r.ctx, settleTimeout)
 	defer stop()
@@ -199,6 +231,7 @@ func (r *reservations) sendSlots(slots []reservation, verb weir.Verb) {
 	}
 	_ = slots[0].send(ctx, verb, slots[0].request.N)
 	others.Wait()
+	return false
 }
 
 // send asks the store for verb with n tokens.
@@ -250,14 +283,16 @@ func (r *reservations) empty() bool { return len(r.tokens)+len(r.slots)+len(r.un
 
 // exit returns the slots and settles the tokens by result.
 func (r *reservations) exit(result *Result) {
-	r.release()
+	returned := r.release()
 	events := r.settle(result)
 	r.cancelUncertain()
-	if r.enforcer.c.Observe == nil {
-		return
+	if r.enforcer.c.Observe != nil {
+		for _, event := range events {
+			r.enforcer.c.Observe(r.ctx, r.a, event)
+		}
 	}
-	for _, event := range events {
-		r.enforcer.c.Observe(r.ctx, r.a, event)
+	if returned && len(r.tokens)+len(r.uncertain) == 0 {
+		r.recycle()
 	}
 }
 

@@ -41,6 +41,42 @@ func TestSlots(t *testing.T) {
 	})
 }
 
+// TestSlotsOfManyRequests checks that requests one after another and at the same time each hold a
+// slot of their own, renew it and return it.
+func TestSlotsOfManyRequests(t *testing.T) {
+	const limit = "3 concurrency lease 1m"
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		e := open(t, store, enforce.Config{}, about("p", limit))
+		for round := range 20 {
+			var held [3]enforce.Admission
+			var over enforce.Admission
+			for i := range held {
+				if got := enter(t, e, &held[i]); got != enforce.Admitted {
+					t.Fatalf("round %d: request %d is %s, want admitted", round, i, got)
+				}
+			}
+			if round%4 == 0 {
+				after(10 * time.Minute)
+			}
+			if got := enter(t, e, &over); got != enforce.Denied {
+				t.Fatalf("round %d: a fourth request is %s, want denied", round, got)
+			}
+			for i := range held {
+				if held[i].Exit(enforce.Result{}); i%2 == 0 {
+					held[i].Exit(enforce.Result{}) // has no effect, also on a later request
+				}
+				if got := taken(t, store, "p", limit); got != int64(2-i) {
+					t.Fatalf("round %d: %d slots are held after %d have ended, want %d", round, got, i+1, 2-i)
+				}
+			}
+		}
+		after(time.Hour)
+		if got := taken(t, store, "p", limit); got != 0 {
+			t.Errorf("%d slots are held at the end, want 0", got)
+		}
+	})
+}
+
 // TestSlotsExpire checks that the slots of a process that ended expire.
 func TestSlotsExpire(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {

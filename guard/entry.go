@@ -22,11 +22,10 @@ type Entry struct {
 }
 
 // begin starts the call.
-func (e *Entry) begin() *Entry {
+func (e *Entry) begin() {
 	e.guard.count.passed.Add(1)
 	e.guard.count.running.Add(1)
 	e.start = e.guard.registry.clock()
-	return e
 }
 
 // Exit ends the call with the error that it returned: it counts the outcome and the duration, and

@@ -108,12 +108,14 @@ func (u *StoreError) Enter(ctx context.Context) (*Entry, error) {
 	if u.local {
 		return u.guard.enter(ctx, u.key, u.n, false, nil)
 	}
-	e := u.guard.newEntry(ctx)
+	e := new(Entry)
+	e.init(ctx, u.guard)
 	e.decision.Degraded = policy.Open
 	if err := u.guard.enterProtections(e, u.guard.group.resolved.Load(), u.key); err != nil {
 		return nil, err
 	}
-	return e.begin(), nil
+	e.begin()
+	return e, nil
 }
 
 // FailsOpen reports whether err is a *StoreError whose Enter may admit the call.

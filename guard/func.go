@@ -44,8 +44,9 @@ func Func[A, R any](g *Guard, f func(context.Context, A) (R, error), o FuncOptio
 		if f == nil {
 			return r, errNoFunc
 		}
-		e, err := o.enter(ctx, g, a)
-		if err != nil {
+		var own Entry // on the stack
+		e := &own
+		if err = o.enter(ctx, e, g, a); err != nil {
 			if e, r, err = o.answer(ctx, a, err); e == nil {
 				return r, err
 			}
@@ -67,9 +68,9 @@ var errNoFunc = fmt.Errorf("guard: %w: want a function to limit, got nil", weir.
 // unfinished ends a call whose function did not return.
 func (e *Entry) unfinished() { e.Exit(errUnfinished) }
 
-func (o *FuncOptions[A, R]) enter(ctx context.Context, g *Guard, a A) (*Entry, error) {
+func (o *FuncOptions[A, R]) enter(ctx context.Context, e *Entry, g *Guard, a A) error {
 	if g == nil {
-		return nil, errNil
+		return errNil
 	}
 	key, n, fault := "", int64(1), error(nil)
 	if o.Key != nil {
@@ -78,7 +79,7 @@ func (o *FuncOptions[A, R]) enter(ctx context.Context, g *Guard, a A) (*Entry, e
 	if o.Cost != nil {
 		n = o.Cost(a)
 	}
-	return g.enter(ctx, key, n, g.resource.HandlesStoreError || len(o.OnError) > 0, fault)
+	return e.admit(ctx, g, key, n, g.resource.HandlesStoreError || len(o.OnError) > 0, fault)
 }
 
 // handle calls the error handlers in order; ok is false if all of them pass err on.

@@ -66,24 +66,35 @@ var errNil = fmt.Errorf("guard: %w: want a guard of Registry.Guard, got nil", we
 // enter decides about a call. fault is the error of the function that returns its key, which is
 // then empty.
 func (g *Guard) enter(ctx context.Context, key string, n int64, answered bool, fault error) (*Entry, error) {
+	e := new(Entry)
+	if err := e.admit(ctx, g, key, n, answered, fault); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// admit decides about a call as enter does, and makes e its entry.
+func (e *Entry) admit(ctx context.Context, g *Guard, key string, n int64, answered bool, fault error) error {
 	if fault != nil {
 		g.count.keyFaults.Add(1)
 	}
 	if n < 0 {
-		return nil, invalid(g.resource.Name, "want a cost of 0 or more tokens, got %d", n)
+		return invalid(g.resource.Name, "want a cost of 0 or more tokens, got %d", n)
 	}
-	e, now := g.newEntry(ctx), g.group.resolved.Load()
+	e.init(ctx, g)
+	now := g.group.resolved.Load()
 	if now.enforcer != nil {
 		if err := g.enterLimits(e, now, key, n, answered, fault); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if len(now.asked) > 0 {
 		if err := g.enterProtections(e, now, key); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return e.begin(), nil
+	e.begin()
+	return nil
 }
 
 // enterLimits asks the limits about a call.
@@ -206,10 +217,10 @@ func (r *Registry) Enter(ctx context.Context, name, key string) (*Entry, error) 
 	return g.enter(ctx, key, 1, false, nil)
 }
 
-// newEntry returns the entry of a call that has not begun.
-func (g *Guard) newEntry(ctx context.Context) *Entry {
+// init makes e the entry of a call that has not begun.
+func (e *Entry) init(ctx context.Context, g *Guard) {
 	if ctx == nil { // a function that ignores its context must not fail because of a limit
 		ctx = context.Background()
 	}
-	return &Entry{guard: g, ctx: ctx, decision: weir.Decision{OK: true}}
+	e.guard, e.ctx, e.decision.OK = g, ctx, true
 }

@@ -157,7 +157,7 @@ func (t *txn) do(c *cell, a *algo.Ask) {
 // reserve takes tokens under an id. A second request with the id changes nothing.
 func (t *txn) reserve(c *cell, r *weir.Request) {
 	id := reservation.Name{State: c.hash, ID: t.s.hash.reservation(r)}
-	ttl := (r.TTL + time.Microsecond - 1).Microseconds()
+	ttl := ttlOf(r)
 	if r.Limit.IsConcurrency() {
 		t.do(c, &algo.Ask{Op: algo.Take, N: r.N, ID: id.ID, TTL: ttl})
 		return
@@ -173,6 +173,9 @@ func (t *txn) reserve(c *cell, r *weir.Request) {
 		t.pending = append(t.pending, pendingWrite{kind: added, Record: h, limit: c.limit})
 	}
 }
+
+// ttlOf returns the TTL of a reservation, in µs.
+func ttlOf(r *weir.Request) int64 { return (r.TTL + time.Microsecond - 1).Microseconds() }
 
 // settle settles a reservation at actual tokens, the first time. It grants what the
 // reservation was settled at.

@@ -47,7 +47,7 @@ func (s *Store) expire(sh *shard, now int64) {
 	for sh.reservations.Due() <= now {
 		h := sh.reservations.Pop()
 		if !h.Void {
-			s.expireOne(sh, &h)
+			expireOne(s, sh, &h)
 		}
 		s.sweeper.wake()
 		sh.wide.limits.release(h.Limit)
@@ -68,7 +68,7 @@ func (sh *shard) pinFor(state uint64) uint64 {
 // expireOne applies the end of a reservation that was popped. Unsettled tokens go back
 // as of its deadline, unless the state was as if never used then. So the result does not
 // depend on when this is done. It requires mu.
-func (s *Store) expireOne(sh *shard, h *reservation.Record) {
+func expireOne(s *Store, sh *shard, h *reservation.Record) {
 	ask := algo.Ask{Op: algo.Return, Place: algo.Place(h.Place), Now: h.Deadline, N: h.N, At: h.At}
 	charged := sh.wide.limits.list[h.Limit].limit
 	if b := narrow(charged); b != nil {

@@ -31,11 +31,15 @@ func (s *Store) Short(of weir.Store, limit weir.Limit, prefix string, carries bo
 	AllowKey(key string) (ok, decided bool)
 } {
 	b := bucket(limit)
-	if of != weir.Store(s) || b == nil {
+	if b == nil || !s.NeverWaits(of) {
 		return nil
 	}
 	return &short{store: s, bucket: b, limit: limit, prefix: prefix, carries: carries}
 }
+
+// NeverWaits reports whether of is s itself, and so decides without waiting: it needs no deadline. A
+// store that embeds s may wait.
+func (s *Store) NeverWaits(of weir.Store) bool { return of == weir.Store(s) }
 
 // bucket returns the arithmetic of a limit whose states fit a word, or nil.
 func bucket(l weir.Limit) *algo.TokenBucket {

@@ -51,7 +51,7 @@ func (s *Store) Do(_ context.Context, r weir.Request) (d weir.Decision, err erro
 		return d, errClosed
 	}
 	now := s.clock.now()
-	if r.Verb <= weir.Return {
+	if r.Verb <= weir.Return || r.Limit.IsConcurrency() && r.Verb >= weir.Reserve {
 		hash := stateHash(s.hash.sum(r.Key), r.Limit)
 		rule := r.Limit.Spec().Rule
 		if b := narrow(r.Limit); b != nil {
@@ -141,6 +141,11 @@ func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now int64, d 
 		return false
 	}
 	a := algo.Ask{Op: algo.Op(r.Verb), Place: place(r), Now: s.beginAt(sh, now), N: r.N, At: at(r)}
+	if r.Verb >= weir.Reserve {
+		if a.Op, a.ID, a.TTL = algo.Return, s.hash.reservation(r), ttlOf(r); r.Verb == weir.Reserve {
+			a.Op = algo.Take
+		}
+	}
 	e := sh.wide.Find(hash)
 	if e == nil || e.Word.Load() == dropped {
 		return false
@@ -150,8 +155,11 @@ func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now int64, d 
 	if limit != r.Limit && !sameState(limit, r.Limit) || len(r.From) > 0 && rule.Until(words) <= a.Now {
 		return false
 	}
-	if rule.Variable() && len(words)+growth(rule) > slab.CapOf(ref.Size()) {
+	if rule.Variable() && weight(slab.SizeOf(len(words)+growth(rule))) > weight(ref.Size()) {
 		return false // it may need a larger record, for which there may be no room
+	}
+	if r.Verb >= weir.Reserve && sh.reservations.Any(hash) {
+		return false
 	}
 	words, res := rule.Do(words, a)
 	if sh.reservations.Any(hash) {
@@ -162,6 +170,12 @@ func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now int64, d 
 	}
 	if a.Op == algo.Return {
 		s.sweeper.wake()
+	}
+	if r.Verb >= weir.Commit {
+		if res.Granted == 0 {
+			return false // only expired slots are gone: the slot may be that of a former limit
+		}
+		res.Granted = 0
 	}
 	r.Limit.Spec().Fill(d, &res, a.Now)
 	return true

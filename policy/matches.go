@@ -192,7 +192,18 @@ func (q *Matches) end(now pending) int {
 // policy does not limit the key.
 func (q *Matches) add(m *member, s *source, now *pending) (limited bool) {
 	q.key = m.appendKey(q.key[:0], s)
-	return q.charge(m, s, now, Charge{Policy: m.Policy, Key: m.key(q.key), Cost: m.cost(s), Refused: refused(m.config.Settle.Meter, s), Err: s.err})
+	return q.charge(m, s, now, Charge{Policy: m.Policy, Key: now.keyOr(m, q.key), Cost: m.cost(s), Refused: refused(m.config.Settle.Meter, s), Err: s.err})
+}
+
+// keyOr returns the key of m, without an allocation if it is that of the same charge of the request
+// before.
+func (to *pending) keyOr(m *member, whole []byte) string {
+	if n := len(to.charges); n < cap(to.charges) {
+		if last := to.charges[:n+1][n].Key; last == string(whole) && len(whole) <= maxKey {
+			return last
+		}
+	}
+	return m.key(whole)
 }
 
 // charge adds the charge of a policy whose key is in q.key, and that of its candidate. It returns
