@@ -71,7 +71,7 @@ func TestSlotsAreAskedFirst(t *testing.T) {
 	}
 	want(t, asked,
 		"EVALSHA mode 2; peek 3 {c} | EVALSHA mode 2; take 1 {a} | EVALSHA mode 2; take 2 {b}",
-		"EVALSHA mode 1; take 1 {a} | EVALSHA mode 1; take 2 {b}")
+		"EVALSHA; take 1 {a} | EVALSHA; take 2 {b}")
 
 	denyB := func(_ int, cmd redisstore.Command) redisstore.Reply {
 		if strings.Contains(cmd.Keys[0], "{b}") {
@@ -126,7 +126,7 @@ func TestSlotsInOrder(t *testing.T) {
 		t.Errorf("DoAll = %v, %v", ok, err)
 	}
 	want(t, asked[1:],
-		"EVALSHA mode 1; take 4 {a}",
+		"EVALSHA; take 4 {a}",
 		"EVALSHA mode 1; return 2 {m}; take 3 {m}",
 		"EVALSHA mode 1; charge 1 {c}")
 

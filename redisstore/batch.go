@@ -28,6 +28,7 @@ type op struct {
 	codes    []int64 // of the replies, for acrossSlots
 	reserves bool    // declare the keys of reservations
 	whole    bool    // send all params of rules
+	general  bool    // lua/takes.lua does not decide it
 	ok       bool    // all are OK
 	err      error
 
@@ -130,11 +131,15 @@ func (s *Store) finish() []*op {
 	return next
 }
 
-// A batchCall is one run of the script and the ops whose requests it has, in order.
+// A batchCall is one run of the script and the ops whose requests it has.
 type batchCall struct {
 	*call
 	ops  []*op
 	eval bool // send the script itself
+
+	// The requests of a call of lua/takes.lua:
+	units   []unit
+	takings []taking
 }
 
 // errReserves and errParams mark an op that the script did not decide because the call has to
@@ -162,11 +167,15 @@ func (s *Store) send(ops []*op) {
 		}
 		return
 	}
-	for calls := s.encode(ops, clock); calls != nil; {
+	calls := s.encodeTakes(ops, clock)
+	if calls == nil {
+		calls = s.encode(ops, clock)
+	}
+	for calls != nil {
 		cmds := make([]Command, len(calls))
 		replies := make([]Reply, len(calls))
 		for i, c := range calls {
-			cmds[i] = c.command(c.eval)
+			cmds[i] = c.batchCommand()
 		}
 		sent(calls)
 		s.conn.Do(ctx, cmds, replies)
@@ -202,6 +211,14 @@ func (s *Store) send(ops []*op) {
 			o.err = unavailable(o.err)
 		}
 	}
+}
+
+// batchCommand returns the call as a Command.
+func (c *batchCall) batchCommand() Command {
+	if c.units != nil && len(c.head) > 0 {
+		c.packUnits()
+	}
+	return c.command(c.eval)
 }
 
 // sent reports to the callers that their requests are sent.
@@ -314,6 +331,13 @@ func (c *batchCall) decode(reply Reply) (undeclared []*op) {
 	err := reply.Err
 	if refused(err, "MOVED") || refused(err, "ASK") {
 		err = redirected(err, c.store.cluster)
+	}
+	if err == nil && c.units != nil {
+		undecided, wrong := c.decodeTakes(reply.Items)
+		if wrong == nil {
+			return undecided
+		}
+		err = wrong
 	}
 	if err == nil && len(reply.Items) != n {
 		err = fmt.Errorf("script: got %d decisions, want %d", len(reply.Items), n)

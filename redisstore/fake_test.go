@@ -3,7 +3,9 @@ package redisstore_test
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,13 +58,15 @@ func (c *fakeConn) asked() [][]string {
 	return all
 }
 
-// A call is a Command as lua/main.lua parses it.
+// A call is a Command as lua/main.lua or lua/takes.lua parses it.
 type call struct {
 	name               string
 	clock, slack, mode int64
 	keys               []string
 	verbs, ns, refs    []int64
 	more               []string
+	takes              bool
+	sizes              []int // of the groups of a call of takes.lua
 }
 
 func parseCall(cmd redisstore.Command) call {
@@ -71,7 +75,12 @@ func parseCall(cmd redisstore.Command) call {
 		return c
 	}
 	n := numbers(cmd.Args[0])
-	c.clock, c.slack, c.mode = n[0], n[1], n[2]
+	c.clock, c.slack = n[0], n[1]
+	if cmd.Args[1] == "takes" {
+		c.parseTakes([]byte(cmd.Args[0][16:]))
+		return c
+	}
+	c.mode = n[2]
 	for r := n[3:]; len(r) > 0; r = r[5:] {
 		c.refs = append(c.refs, r[0])
 		c.verbs = append(c.verbs, r[2])
@@ -83,6 +92,34 @@ func parseCall(cmd redisstore.Command) call {
 		c.more = append(c.more, more)
 	}
 	return c
+}
+
+// parseTakes parses the units of a call of lua/takes.lua. Groups of several requests get mode 1.
+func (c *call) parseTakes(b []byte) {
+	c.takes = true
+	short := func(at int) int { return int(binary.LittleEndian.Uint16(b[at:])) }
+	for len(b) > 0 {
+		size, times := short(0), short(2)
+		for range times {
+			for i := range size {
+				c.refs = append(c.refs, int64(short(4+12*i)))
+				c.verbs = append(c.verbs, int64(weir.Take))
+				c.ns = append(c.ns, int64(binary.LittleEndian.Uint64(b[8+12*i:])))
+				c.more = append(c.more, "")
+			}
+			c.sizes = append(c.sizes, size)
+		}
+		if size > 1 {
+			c.mode = 1
+		}
+		b = b[4+12*size:]
+	}
+}
+
+// states is the reply of lua/takes.lua: every state is text, and admitted groups were admitted.
+func (c call) states(text string, admitted int) redisstore.Reply {
+	items := slices.Repeat([]string{text}, len(c.keys))
+	return redisstore.Reply{Items: append(items, pack(fakeNow, int64(admitted)))}
 }
 
 // String returns a text such as "EVALSHA mode 1: take 3 {k}:10/s+burst+20".
@@ -114,21 +151,30 @@ func pack(ns ...int64) string {
 	return string(b)
 }
 
-// grant replies OK to every request of a call.
+// fakeNow is the time of every decision.
+const fakeNow = 1_700_000_000_000_000
+
+// grant replies OK to every request of a call. The states of Takes were not used before.
 func grant(cmd redisstore.Command) redisstore.Reply {
 	c := parseCall(cmd)
+	if c.takes {
+		return c.states("", len(c.sizes))
+	}
 	var items []string
 	for _, n := range c.ns {
-		items = append(items, pack(1, n, 7, 0, 1000, 0, 1_700_000_000_000_000))
+		items = append(items, pack(1, n, 7, 0, 1000, 0, fakeNow))
 	}
 	return redisstore.Reply{Items: items}
 }
 
-// deny denies every request of a call.
+// deny denies every request of a call. For a Take, the bucket of tenPerSecond is empty.
 func deny(cmd redisstore.Command) redisstore.Reply {
+	if c := parseCall(cmd); c.takes {
+		return c.states(fmt.Sprintf("[%d,0,%d]", int64(fakeNow+2_000_000), int64(fakeNow)), 0)
+	}
 	var items []string
 	for range parseCall(cmd).ns {
-		items = append(items, pack(0, 0, 0, 1000, 1000, 0, 1_700_000_000_000_000))
+		items = append(items, pack(0, 0, 0, 1000, 1000, 0, fakeNow))
 	}
 	return redisstore.Reply{Items: items}
 }

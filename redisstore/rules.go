@@ -21,8 +21,9 @@ type known struct {
 	stored string // the rule as it is stored with a named state, or empty
 	all    string // more params than packed, for a state of another version of the rule, or empty
 	rule   algo.Rule
-	slots  bool // a concurrency limit: its state contains the reservations
-	dated  bool // a calendar: the params depend on the time
+	bucket *algo.TokenBucket // rule, if it is one
+	slots  bool              // a concurrency limit: its state contains the reservations
+	dated  bool              // a calendar: the params depend on the time
 
 	// reserves is set when the script has required the keys of reservations. Every later
 	// call declares them.
@@ -86,6 +87,7 @@ func newKnown(l weir.Limit) *known {
 		slots: l.IsConcurrency(),
 		dated: l.Period() == 0, // the windows of a calendar
 	}
+	k.bucket, _ = rule.(*algo.TokenBucket)
 	k.packed = k.pack(1)
 	if b, ok := rule.(*algo.TenantBucket); ok {
 		k.all = packed(b.AllParams(), rule)

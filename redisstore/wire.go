@@ -93,6 +93,7 @@ type call struct {
 type named struct {
 	name          string
 	key, reserves int
+	unit          int // the last one with the state, from 1
 }
 
 type ruleAt struct {

@@ -76,10 +76,15 @@ func (r *recorder) parse(cmd redisstore.Command) (mode int64, rs []weir.Request,
 // state returns the key and the limit of a state, by its index in KEYS and that of its rule in
 // ARGV.
 func (r *recorder) state(cmd redisstore.Command, key, rule int64) (string, weir.Limit, error) {
-	name, stored := cmd.Keys[key-1], ""
+	stored := ""
 	if rule < 0 {
 		stored = cmd.Args[1-rule]
 	}
+	return r.named(cmd.Keys[key-1], stored)
+}
+
+// named returns the key and the limit of a state, by its name and the text of its rule.
+func (r *recorder) named(name, stored string) (string, weir.Limit, error) {
 	from, to := strings.IndexByte(name, '{'), strings.LastIndexByte(name, '}')
 	limit, ok := r.limits[strings.TrimPrefix(name[to+1:], ":")+"\x00"+stored]
 	if !ok {
@@ -107,7 +112,7 @@ func refunds(cmd redisstore.Command) bool {
 		return false
 	}
 	n := numbers(cmd.Args[0])
-	if n[2] != modeAll {
+	if cmd.Args[1] == "takes" || n[2] != modeAll {
 		return false
 	}
 	for n = n[3:]; len(n) >= 5; n = n[5:] {

@@ -133,6 +133,12 @@ const (
 
 // ran records a run of the script.
 func (r *recorder) ran(s *shard, server *redismodel.Server, node int, cmd redisstore.Command, items []string) {
+	if cmd.Args[1] == "takes" {
+		if err := r.ranTakes(s, server, node, cmd, items); err != nil {
+			r.violate("cannot read a call: %v", err)
+		}
+		return
+	}
 	mode, rs, err := r.parse(cmd)
 	if err != nil {
 		r.violate("cannot read a call: %v", err)

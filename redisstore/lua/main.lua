@@ -1,4 +1,5 @@
--- The entry point, and the fast path of one common request.
+-- The entry point, and the fast path of one request. A call whose ARGV[2] is 'takes' has the form
+-- of takes.lua. Any other call:
 --
 -- KEYS      states; keys of reservations, each directly before its key of deadlines
 -- ARGV[1]   numbers of 8 bytes, little-endian:
@@ -34,6 +35,8 @@
 -- denied or takes 0 tokens, except state that precedes the decision: a state migrated or
 -- carried over from an older limit, the first use of a key (primed.lua), and reservations
 -- that expired (reservations.lua).
+
+if ARGV[2] == 'takes' then return use('takes') end
 
 local clock, slack, mode, key, rule, verb, n, more = struct.unpack('<i8i8i8i8i8i8i8i8', ARGV[1])
 if clock == 0 then

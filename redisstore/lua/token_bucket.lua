@@ -90,4 +90,4 @@ local function shift(s, p, d)
   if s[1] and s[1] > 0 then s[1] = math.max(1, s[1] - d) end
 end
 
-return { decide = decide, shift = shift }
+return { decide = decide, shift = shift, balance = balance }

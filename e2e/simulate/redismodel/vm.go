@@ -196,21 +196,28 @@ func (vm *VM) pcall(l *lua.LState) int {
 	return 1
 }
 
-// eights returns the number of fields of a format of 8-byte integers, the only one in use.
-func eights(l *lua.LState) int {
+// widths returns the widths of the fields of a format of 8-byte and 2-byte integers, the only
+// ones in use.
+func widths(l *lua.LState) (ns []int) {
 	format := l.CheckString(1)
-	n := strings.Count(format, "i8")
-	if format != "<"+strings.Repeat("i8", n) {
-		l.RaiseError("struct: format %q is not modelled", format)
+	for rest := strings.TrimPrefix(format, "<"); rest != ""; rest = rest[2:] {
+		switch {
+		case strings.HasPrefix(rest, "i8"):
+			ns = append(ns, 8)
+		case strings.HasPrefix(rest, "I2"):
+			ns = append(ns, 2)
+		default:
+			l.RaiseError("struct: format %q is not modelled", format)
+		}
 	}
-	return n
+	return ns
 }
 
 func pack(l *lua.LState) int {
-	n := eights(l)
-	b := make([]byte, 0, 8*n)
-	for i := range n {
-		b = binary.LittleEndian.AppendUint64(b, uint64(int64(l.CheckNumber(2+i))))
+	var b []byte
+	for i, n := range widths(l) {
+		v := uint64(int64(l.CheckNumber(2 + i)))
+		b = append(b, binary.LittleEndian.AppendUint64(nil, v)[:n]...)
 	}
 	l.Push(lua.LString(b))
 	return 1
@@ -219,20 +226,22 @@ func pack(l *lua.LState) int {
 // unpack returns the numbers and the position after them. Like Redis, it makes doubles of
 // them.
 func unpack(l *lua.LState) int {
-	n := eights(l)
+	fields := widths(l)
 	text, from := l.CheckString(2), 0
 	if l.GetTop() > 2 {
 		from = l.CheckInt(3) - 1
 	}
-	if from < 0 || len(text)-from < 8*n {
-		l.RaiseError("data string too short")
-	}
-	for range n {
-		l.Push(lua.LNumber(int64(binary.LittleEndian.Uint64([]byte(text[from : from+8])))))
-		from += 8
+	for _, n := range fields {
+		if from < 0 || len(text)-from < n {
+			l.RaiseError("data string too short")
+		}
+		var b [8]byte
+		copy(b[:], text[from:from+n])
+		l.Push(lua.LNumber(int64(binary.LittleEndian.Uint64(b[:]))))
+		from += n
 	}
 	l.Push(lua.LNumber(from + 1))
-	return n + 1
+	return len(fields) + 1
 }
 
 func decode(l *lua.LState) int {
