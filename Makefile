@@ -14,6 +14,8 @@ export GOFLAGS += -trimpath -buildvcs=false -gcflags=all=-dwarf=false '-gcflags=
 FUZZTIME  ?= 5s
 BENCH     ?= .
 BENCHTIME ?= 1s
+ROWS      ?= .
+ROUNDS    ?= 5
 TRAFFIC   ?= 60s
 REDIS     ?= 300000
 SOAK      ?= 60m
@@ -54,7 +56,7 @@ SHARED := github.com/floodweir/weir/redisstore,github.com/floodweir/weir/contrib
 
 .PHONY: help
 help: ## list the tasks
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # The stages of make test. The first two use the CPUs fully if their results are not cached. Those
 # with servers wait more than they compute, so they run in lanes beside each other. No test of them
@@ -145,6 +147,14 @@ bench: ## every benchmark; BENCH=regexp and BENCHTIME choose
 	@for m in $(modules); do \
 		(cd $$m && go test -run='^$$' -bench='$(BENCH)' -benchtime=$(BENCHTIME) -benchmem ./... | { grep -vE 'no test files|^(PASS|ok) ' || true; }) || exit 1; \
 	done
+
+.PHONY: bench-peers
+bench-peers: need ## all limiters beside each other, in ROUNDS (5): writes docs/benchmarks-peers.md (15 minutes); ROWS='local|redis' measures and prints some
+	@cd benchmarks && go test -vet=off -count=1 -timeout=60m -v -run='^TestPeers$$' . -args -peers.rows='$(ROWS)' -peers.rounds=$(ROUNDS) -peers.time=500ms $(if $(filter .,$(ROWS)),-peers.write=$(CURDIR)/docs/benchmarks-peers.md)
+
+.PHONY: bench-growth
+bench-growth: need ## cost against keys, processes, policies, limits and connections: writes the same page
+	@cd benchmarks && go test -vet=off -count=1 -timeout=60m -v -run='^TestPeers$$' . -args -peers.growth -peers.rows='$(ROWS)' -peers.rounds=$(ROUNDS) -peers.time=500ms $(if $(filter .,$(ROWS)),-peers.write=$(CURDIR)/docs/benchmarks-peers.md)
 
 .PHONY: generate
 generate: ## run go generate everywhere

@@ -221,6 +221,7 @@ var layout = map[string]row{
 
 	// Never tagged and never imported by lower layers.
 	"benchmarks":                  {layer: 14},
+	"benchmarks/compare":          {layer: 0}, // measures contenders in rounds
 	"examples/*":                  {layer: 14, third: []string{"github.com/ThreeDotsLabs/watermill", "github.com/go-chi/chi/v5"}},
 	"edge/nginx":                  {layer: 0}, // the Lua of the edge, embedded
 	"e2e/*":                       {layer: 14, third: []string{"github.com/redis/rueidis", "github.com/redis/go-redis/v9", "github.com/jackc/pgx/v5", "github.com/chromedp"}},

@@ -1,5 +1,11 @@
 // Package benchmarks compares Weir with its peers in one run on one machine, so that
-// ratios can be quoted:
+// ratios can be quoted. TestPeers measures rows of contenders in rounds:
+//
+//	make bench-peers
+//	make bench-peers ROWS='local|redis' ROUNDS=3
+//	make bench-growth
+//
+// The benchmarks are for work on one area:
 //
 //	make bench
 //

@@ -29,14 +29,14 @@ func work(_ context.Context, n int) (int, error) { return n + 1, nil }
 // A guardPeer guards work. With denied, it admits no further call.
 type guardPeer struct {
 	name string
-	open func(b *testing.B, denied bool) call
+	open func(b testing.TB, denied bool) call
 }
 
 var guardPeers = []guardPeer{
-	{"weir/Func", func(b *testing.B, denied bool) call {
+	{"weir/Func", func(b testing.TB, denied bool) call {
 		return guard.Func(weirGuard(b, rateLimit(denied)), work, guard.FuncOptions[int, int]{})
 	}},
-	{"weir/Enter-Exit", func(b *testing.B, denied bool) call {
+	{"weir/Enter-Exit", func(b testing.TB, denied bool) call {
 		g := weirGuard(b, rateLimit(denied))
 		return func(ctx context.Context, n int) (int, error) {
 			e, err := g.Enter(ctx, "")
@@ -49,7 +49,7 @@ var guardPeers = []guardPeer{
 		}
 	}},
 	// The code that weir generate writes and weir go weaves in.
-	{"weir/directive", func(b *testing.B, denied bool) call {
+	{"weir/directive", func(b testing.TB, denied bool) call {
 		g := weirGuard(b, rateLimit(denied))
 		return func(ctx context.Context, n int) (r int, err error) {
 			e, err := g.Enter(ctx, "")
@@ -61,7 +61,7 @@ var guardPeers = []guardPeer{
 		}
 	}},
 	// The name is looked up at each call, as with Sentinel's Entry.
-	{"weir/by-name", func(b *testing.B, denied bool) call {
+	{"weir/by-name", func(b testing.TB, denied bool) call {
 		r := weirRegistry(b)
 		guardOf(b, r, rateLimit(denied))
 		return func(ctx context.Context, n int) (int, error) {
@@ -74,7 +74,7 @@ var guardPeers = []guardPeer{
 			return n, err
 		}
 	}},
-	{"weir/concurrency", func(b *testing.B, denied bool) call {
+	{"weir/concurrency", func(b testing.TB, denied bool) call {
 		limit := "10000 concurrency"
 		if denied {
 			limit = "1 concurrency"
@@ -89,14 +89,14 @@ var guardPeers = []guardPeer{
 		}
 		return guard.Func(g, work, guard.FuncOptions[int, int]{})
 	}},
-	{"failsafe/ratelimiter", func(_ *testing.B, denied bool) call {
+	{"failsafe/ratelimiter", func(_ testing.TB, denied bool) call {
 		l := ratelimiter.NewBursty[int](4_000_000_000, time.Second)
 		if denied {
 			l = ratelimiter.NewBursty[int](1, 24*time.Hour)
 		}
 		return failsafeCall(failsafe.With[int](l))
 	}},
-	{"failsafe/bulkhead", func(_ *testing.B, denied bool) call {
+	{"failsafe/bulkhead", func(_ testing.TB, denied bool) call {
 		most := uint(10_000)
 		if denied {
 			most = 1
@@ -107,18 +107,13 @@ var guardPeers = []guardPeer{
 		}
 		return failsafeCall(failsafe.With[int](h))
 	}},
-	{"sentinel/flow", func(b *testing.B, denied bool) call {
-		threshold := 1e12
-		if denied {
-			threshold = 0
-		}
-		_, err := flow.LoadRules([]*flow.Rule{{Resource: "flow", TokenCalculateStrategy: flow.Direct, ControlBehavior: flow.Reject, Threshold: threshold, StatIntervalInMs: 1000}})
-		if err != nil {
+	{"sentinel/flow", func(b testing.TB, denied bool) call {
+		if err := sentinelFlow(denied); err != nil {
 			b.Fatal(err)
 		}
 		return sentinelCall("flow")
 	}},
-	{"sentinel/concurrency", func(b *testing.B, denied bool) call {
+	{"sentinel/concurrency", func(b testing.TB, denied bool) call {
 		threshold := uint32(10_000)
 		if denied {
 			threshold = 1
@@ -146,7 +141,7 @@ func BenchmarkGuard(b *testing.B) {
 	for _, answer := range []string{"allowed", "denied"} {
 		peers := guardPeers
 		if answer == "allowed" {
-			peers = append([]guardPeer{{"bare", func(*testing.B, bool) call { return work }}}, peers...)
+			peers = append([]guardPeer{{"bare", func(testing.TB, bool) call { return work }}}, peers...)
 		}
 		for _, p := range peers {
 			b.Run(answer+"/serial/"+p.name, func(b *testing.B) {
@@ -175,7 +170,7 @@ func BenchmarkGuard(b *testing.B) {
 }
 
 // openGuard returns the peer's function after checking its result.
-func openGuard(b *testing.B, p guardPeer, denied bool) call {
+func openGuard(b testing.TB, p guardPeer, denied bool) call {
 	f := p.open(b, denied)
 	ctx := context.Background()
 	_, _ = f(ctx, 0) // the one token of a rate that denies
@@ -195,7 +190,7 @@ func rateLimit(denied bool) string {
 	return "10000000/s burst 1000000000"
 }
 
-func weirRegistry(b *testing.B) *guard.Registry {
+func weirRegistry(b testing.TB) *guard.Registry {
 	store, err := weirmem.New(weirmem.Config{})
 	if err != nil {
 		b.Fatal(err)
@@ -208,7 +203,7 @@ func weirRegistry(b *testing.B) *guard.Registry {
 	return r
 }
 
-func guardOf(b *testing.B, r *guard.Registry, limit string) *guard.Guard {
+func guardOf(b testing.TB, r *guard.Registry, limit string) *guard.Guard {
 	g, err := r.Guard(guard.Resource{Name: "work", Limits: []weir.Limit{weir.MustLimit(limit)}})
 	if err != nil {
 		b.Fatal(err)
@@ -216,7 +211,7 @@ func guardOf(b *testing.B, r *guard.Registry, limit string) *guard.Guard {
 	return g
 }
 
-func weirGuard(b *testing.B, limit string) *guard.Guard { return guardOf(b, weirRegistry(b), limit) }
+func weirGuard(b testing.TB, limit string) *guard.Guard { return guardOf(b, weirRegistry(b), limit) }
 
 func failsafeCall(e failsafe.Executor[int]) call {
 	return func(ctx context.Context, n int) (int, error) {
@@ -226,7 +221,7 @@ func failsafeCall(e failsafe.Executor[int]) call {
 
 // startSentinel starts Sentinel with its defaults. Its files are removed after the benchmark,
 // and its background work, which other rows would pay for, is off.
-func startSentinel(b *testing.B) {
+func startSentinel(b testing.TB) {
 	c := config.NewDefaultConfig()
 	c.Sentinel.App.Name = "benchmarks"
 	c.Sentinel.Log.Dir = b.TempDir()
@@ -238,6 +233,16 @@ func startSentinel(b *testing.B) {
 	if err := sentinel.InitWithConfig(c); err != nil {
 		b.Fatal(err)
 	}
+}
+
+// sentinelFlow loads the rate of the resource flow.
+func sentinelFlow(denied bool) error {
+	threshold := 1e12
+	if denied {
+		threshold = 0
+	}
+	_, err := flow.LoadRules([]*flow.Rule{{Resource: "flow", TokenCalculateStrategy: flow.Direct, ControlBehavior: flow.Reject, Threshold: threshold, StatIntervalInMs: 1000}})
+	return err
 }
 
 func sentinelCall(resource string) call {

@@ -21,11 +21,11 @@ import (
 // A peer decides one token of a key.
 type peer struct {
 	name string
-	open func(b *testing.B, perSecond int) func(key string) bool
+	open func(b testing.TB, perSecond int) func(key string) bool
 }
 
 var keyedPeers = []peer{
-	{"weir", func(b *testing.B, perSecond int) func(string) bool {
+	{"weir", func(b testing.TB, perSecond int) func(string) bool {
 		store, err := weirmem.New(weirmem.Config{MaxKeys: 4 << 20})
 		if err != nil {
 			b.Fatal(err)
@@ -44,7 +44,7 @@ var keyedPeers = []peer{
 			return d.OK
 		}
 	}},
-	{"x-time-rate-in-a-map", func(_ *testing.B, perSecond int) func(string) bool {
+	{"x-time-rate-in-a-map", func(_ testing.TB, perSecond int) func(string) bool {
 		var mu sync.Mutex
 		limiters := map[string]*rate.Limiter{}
 		return func(key string) bool {
@@ -58,7 +58,7 @@ var keyedPeers = []peer{
 			return l.Allow()
 		}
 	}},
-	{"go-limiter", func(b *testing.B, perSecond int) func(string) bool {
+	{"go-limiter", func(b testing.TB, perSecond int) func(string) bool {
 		var store golimiter.Store
 		store, err := golimitermem.New(&golimitermem.Config{Tokens: uint64(perSecond), Interval: time.Second})
 		if err != nil {
@@ -74,7 +74,7 @@ var keyedPeers = []peer{
 			return ok
 		}
 	}},
-	{"throttled", func(b *testing.B, perSecond int) func(string) bool {
+	{"throttled", func(b testing.TB, perSecond int) func(string) bool {
 		store, err := memstore.NewCtx(4 << 20)
 		if err != nil {
 			b.Fatal(err)

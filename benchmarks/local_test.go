@@ -82,11 +82,11 @@ func (f *floorTable) take(key string, interval, span int64) bool {
 // A localPeer has one limiter without keys. denied limits deny everything after the first token.
 type localPeer struct {
 	name string
-	open func(b *testing.B, denied bool) func() bool
+	open func(b testing.TB, denied bool) func() bool
 }
 
 var localPeers = []localPeer{
-	{"floor", func(_ *testing.B, denied bool) func() bool {
+	{"floor", func(_ testing.TB, denied bool) func() bool {
 		interval, span := int64(100), int64(time.Hour)
 		if denied {
 			interval, span = int64(24*time.Hour), int64(24*time.Hour)
@@ -94,10 +94,10 @@ var localPeers = []localPeer{
 		c := &casBucket{}
 		return func() bool { return c.take(int64(time.Since(processStart)), interval, span) }
 	}},
-	{"weir", func(_ *testing.B, denied bool) func() bool {
+	{"weir", func(_ testing.TB, denied bool) func() bool {
 		return weirmem.MustLimiter(rateLimit(denied)).Allow
 	}},
-	{"weir/Take", func(b *testing.B, denied bool) func() bool {
+	{"weir/Take", func(b testing.TB, denied bool) func() bool {
 		lim, ctx := weirmem.MustLimiter(rateLimit(denied)), context.Background()
 		return func() bool {
 			d, err := lim.Take(ctx, "*", 1)
@@ -107,19 +107,19 @@ var localPeers = []localPeer{
 			return d.OK
 		}
 	}},
-	{"x-time-rate", func(_ *testing.B, denied bool) func() bool {
+	{"x-time-rate", func(_ testing.TB, denied bool) func() bool {
 		if denied {
 			return rate.NewLimiter(rate.Every(24*time.Hour), 1).Allow
 		}
 		return rate.NewLimiter(1e7, 1e9).Allow
 	}},
-	{"failsafe-smooth", func(_ *testing.B, denied bool) func() bool {
+	{"failsafe-smooth", func(_ testing.TB, denied bool) func() bool {
 		if denied {
 			return ratelimiter.NewSmooth[any](1, 24*time.Hour).TryAcquirePermit
 		}
 		return ratelimiter.NewSmooth[any](1e9, time.Second).TryAcquirePermit
 	}},
-	{"failsafe-bursty", func(_ *testing.B, denied bool) func() bool {
+	{"failsafe-bursty", func(_ testing.TB, denied bool) func() bool {
 		if denied {
 			return ratelimiter.NewBursty[any](1, 24*time.Hour).TryAcquirePermit
 		}
@@ -158,12 +158,12 @@ func BenchmarkLocal(b *testing.B) {
 
 // localKeyedPeers are keyedPeers without their results, and the floor.
 var localKeyedPeers = append([]peer{
-	{"floor", func(_ *testing.B, perSecond int) func(string) bool {
+	{"floor", func(_ testing.TB, perSecond int) func(string) bool {
 		f := newFloorTable(1 << 20)
 		interval := int64(time.Second) / int64(perSecond)
 		return func(key string) bool { return f.take(key, interval, int64(time.Second)) }
 	}},
-	{"weir/AllowKey", func(b *testing.B, perSecond int) func(string) bool {
+	{"weir/AllowKey", func(b testing.TB, perSecond int) func(string) bool {
 		store, err := weirmem.New(weirmem.Config{MaxKeys: 4 << 20})
 		if err != nil {
 			b.Fatal(err)
@@ -175,7 +175,7 @@ var localKeyedPeers = append([]peer{
 		}
 		return lim.AllowKey
 	}},
-	{"go-limiter-1h", func(b *testing.B, perSecond int) func(string) bool {
+	{"go-limiter-1h", func(b testing.TB, perSecond int) func(string) bool {
 		store, err := golimitermem.New(&golimitermem.Config{Tokens: uint64(perSecond) * 3600, Interval: time.Hour})
 		if err != nil {
 			b.Fatal(err)

@@ -67,7 +67,7 @@ type processes struct {
 }
 
 // times returns the CPU times of the groups in µs, without the generator.
-func (p *processes) times(b *testing.B) (t [groups]float64) {
+func (p *processes) times(b testing.TB) (t [groups]float64) {
 	b.Helper()
 	parents := parents(b)
 	for g, pids := range p.pids {
@@ -84,7 +84,7 @@ func (p *processes) times(b *testing.B) (t [groups]float64) {
 }
 
 // parents returns the parent of every process.
-func parents(b *testing.B) map[int]int {
+func parents(b testing.TB) map[int]int {
 	b.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil || len(files) == 0 {
@@ -119,7 +119,7 @@ func stat(pid int) []string {
 
 // ticks returns the CPU time of a process in µs. The clock of /proc ticks 100 times a second
 // on every Linux that Go supports.
-func ticks(b *testing.B, pid int) float64 {
+func ticks(b testing.TB, pid int) float64 {
 	b.Helper()
 	fields := stat(pid)
 	if fields == nil {
@@ -134,7 +134,7 @@ func ticks(b *testing.B, pid int) float64 {
 }
 
 // measure runs wrk at full speed and returns a sample.
-func (p *processes) measure(b *testing.B, url string, seconds int) (s sample) {
+func (p *processes) measure(b testing.TB, url string, seconds int) (s sample) {
 	b.Helper()
 	before := p.times(b)
 	cmd := exec.CommandContext(b.Context(), "wrk", "--latency", fmt.Sprintf("-t%d", wrkThreads),
@@ -163,7 +163,7 @@ func (p *processes) measure(b *testing.B, url string, seconds int) (s sample) {
 	return s
 }
 
-func number(b *testing.B, out []byte, r *regexp.Regexp) float64 {
+func number(b testing.TB, out []byte, r *regexp.Regexp) float64 {
 	b.Helper()
 	m := r.FindSubmatch(out)
 	if m == nil {
@@ -176,7 +176,7 @@ func number(b *testing.B, out []byte, r *regexp.Regexp) float64 {
 	return v
 }
 
-func span(b *testing.B, out []byte, r *regexp.Regexp) time.Duration {
+func span(b testing.TB, out []byte, r *regexp.Regexp) time.Duration {
 	b.Helper()
 	v := number(b, out, r)
 	unit := map[string]time.Duration{"us": time.Microsecond, "ms": time.Millisecond, "s": time.Second}[string(r.FindSubmatch(out)[2])]

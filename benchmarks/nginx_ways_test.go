@@ -163,7 +163,7 @@ type way struct {
 }
 
 // startWays starts the servers of all ways until the end of the benchmark.
-func startWays(b *testing.B) ([]way, *processes) {
+func startWays(b testing.TB) ([]way, *processes) {
 	b.Helper()
 	redis := redistest.Start(b)
 	p := &processes{redis: redis}
@@ -225,7 +225,7 @@ func startWays(b *testing.B) ([]way, *processes) {
 // A weirServer is a running weir.
 type weirServer struct{ gateway, api string }
 
-func startWeir(b *testing.B, p *processes, binary, file, store string) weirServer {
+func startWeir(b testing.TB, p *processes, binary, file, store string) weirServer {
 	b.Helper()
 	s := weirServer{porttest.Address(b), porttest.Address(b)}
 	cmd := exec.Command(binary, "serve", file, "--store", store, "--listen-gateway", s.gateway, "--listen-http", s.api,
@@ -250,7 +250,7 @@ func startWeir(b *testing.B, p *processes, binary, file, store string) weirServe
 }
 
 // await polls a URL until it responds with a status.
-func await(b *testing.B, url string, want int) {
+func await(b testing.TB, url string, want int) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), 15*time.Second)
 	defer cancel()

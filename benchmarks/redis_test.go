@@ -18,7 +18,7 @@ import (
 	"github.com/floodweir/weir/redisstore"
 )
 
-func overConn(b *testing.B, conn redisstore.Conn) func(string) bool {
+func overConn(b testing.TB, conn redisstore.Conn) func(string) bool {
 	store, err := redisstore.New(conn, redisstore.Config{})
 	if err != nil {
 		b.Fatal(err)
@@ -100,7 +100,7 @@ func BenchmarkRedis(b *testing.B) {
 }
 
 // cpu returns the CPU time of the server, in seconds.
-func cpu(b *testing.B, s *redistest.Server) (sum float64) {
+func cpu(b testing.TB, s *redistest.Server) (sum float64) {
 	for line := range strings.Lines(fmt.Sprint(s.Do(b, "INFO", "cpu"))) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		if name == "used_cpu_sys" || name == "used_cpu_user" {

@@ -1,0 +1,3 @@
+package benchmarks
+
+var serverPeers []struct{ module, version string }
