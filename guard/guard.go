@@ -83,7 +83,15 @@ func (e *Entry) admit(ctx context.Context, g *Guard, key string, n int64, answer
 	}
 	e.init(ctx, g)
 	now := g.group.resolved.Load()
-	if now.enforcer != nil {
+	ask := now.enforcer != nil
+	if now.singleStore != nil && key == "" && n == 1 && fault == nil {
+		if d, err := now.singleStore.Do(e.ctx, now.single); err == nil {
+			if e.decision, ask = d, false; !d.OK {
+				return g.denied(messageLimited, d, nil)
+			}
+		}
+	}
+	if ask {
 		if err := g.enterLimits(e, now, key, n, answered, fault); err != nil {
 			return err
 		}

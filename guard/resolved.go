@@ -16,6 +16,11 @@ type resolved struct {
 	asked    []namedProtection // in force
 	reported []namedProtection // in Status, in force or not
 
+	// single is the request of a call with an empty key and without a rule, and singleStore
+	// decides it alone: see enforce.Enforcer.Single. The store is nil if there is none.
+	single      weir.Request
+	singleStore weir.Store
+
 	limits   []weir.Limit
 	fromRule bool // limits come from a rule
 	mode     policy.Mode

@@ -275,6 +275,12 @@ func (l *ruleSet) resolve(name string, point *Resource, old *resolved) (*resolve
 		}
 		break
 	}
+	if s == nil && r.enforcer != nil && len(r.asked) == 0 {
+		var ok bool
+		if r.single, ok = r.enforcer.Single(new(call)); ok {
+			r.singleStore = l.c.Store
+		}
+	}
 	return r, nil
 }
 
