@@ -37,7 +37,7 @@ var servers = []server{
 // overlay copies uncommitted changes over a fresh clone.
 const overlay = `#!/bin/bash
 set -euo pipefail
-cd "$1" && git ls-files -z --cached --others --exclude-standard |
+cd "$1" && { git diff -z --name-only --no-renames HEAD; git ls-files -z --others --exclude-standard; } |
 	while IFS= read -r -d '' f; do if [ -e "$f" ]; then printf '%s\0' "$f"; fi; done |
 	tar -c --null -T - | tar -x -C "$OLDPWD/$2"
 `
