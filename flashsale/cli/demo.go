@@ -23,6 +23,7 @@ const (
 	demoPrice    = 19900
 
 	demoListPrice = 39900
+	demoPerUser   = 2 // also in one order
 )
 
 //go:embed keyboard.jpg
@@ -93,7 +94,7 @@ func (w *environment) open(cmd *cobra.Command, s *run.System, password string, i
 	start := time.Now().Add(in).Truncate(time.Millisecond)
 	drafted, err := s.Merchants.Create(ctx, demoMerchant, "", sale.Draft{
 		SKU: "keyboard-walnut", Title: demoTitle, Price: demoPrice, Currency: "CNY",
-		Stock: demoStock, PerUser: 1, StartsAt: start, EndsAt: start.Add(time.Hour),
+		Stock: demoStock, PerUser: demoPerUser, MaxQuantity: demoPerUser, StartsAt: start, EndsAt: start.Add(time.Hour),
 		Queue: sale.Fifo, PayWithin: pay,
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/floodweir/weir/flashsale/catalogue"
@@ -32,6 +33,10 @@ type Config struct {
 	// Timeout bounds every transaction: 10 s if 0. A longer one is rolled back, and its error
 	// wraps sale.ErrUnavailable.
 	Timeout time.Duration
+
+	// Mock is the prefix of the payments of a mock provider, whose refunds are done at once; none
+	// if empty.
+	Mock string
 }
 
 // Ledger implements sale.Ledger in a database. It is safe for concurrent use.
@@ -63,9 +68,9 @@ func Open(ctx context.Context, dsn string, c Config) (*Ledger, error) {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
 	l := &Ledger{db: db, sales: sales{db}, records: records{db}}
-	l.orders = orders{db: db, crash: c.Crash}
+	l.orders = orders{db: db, crash: c.Crash, mock: mock(c.Mock)}
 	l.orders.reads = coalesce.Queue[string, sale.Order]{MaxCalls: maxOrderReads, MaxBatch: maxOrderBatch, Wait: batchWait, Gather: gatherFor, Run: l.orders.readBatch}
-	l.payments = payments{db: db, crash: c.Crash}
+	l.payments = payments{db: db, crash: c.Crash, mock: mock(c.Mock)}
 	l.payments.batches = coalesce.Queue[charge, sale.PayResult]{MaxCalls: 1, MaxBatch: maxPayBatch, Gather: gatherFor, Loaded: gatherLoaded, Keys: charge.keys, Run: l.payments.payBatch}
 	l.checkouts = checkouts{db: db, crash: c.Crash}
 	l.checkouts.events = coalesce.Queue[report, sale.EventResult]{MaxCalls: 1, MaxBatch: maxPayBatch, Gather: gatherFor, Loaded: gatherLoaded, Keys: report.keys, Run: l.checkouts.recordBatch}
@@ -75,6 +80,12 @@ func Open(ctx context.Context, dsn string, c Config) (*Ledger, error) {
 	}
 	return l, nil
 }
+
+// mock is the prefix of the payments of a mock provider, or empty.
+type mock string
+
+// took reports whether the mock provider took a payment.
+func (m mock) took(payment string) bool { return m != "" && strings.HasPrefix(payment, string(m)) }
 
 // Ping implements sale.Ledger.
 func (l *Ledger) Ping(ctx context.Context) error {

@@ -20,6 +20,7 @@ import (
 type orders struct {
 	db    *database.DB
 	crash crashpoint.Hook
+	mock  mock
 	reads coalesce.Queue[string, sale.Order]
 }
 

@@ -23,6 +23,7 @@ const maxPayBatch = 200
 type payments struct {
 	db      *database.DB
 	crash   crashpoint.Hook
+	mock    mock
 	batches coalesce.Queue[charge, sale.PayResult]
 }
 
@@ -111,14 +112,20 @@ func (l *payments) takeIn(x *database.Tx, batch []*coalesce.Request[charge, sale
 	if len(fresh) > 0 {
 		l.crash.At(crashpoint.PayTaken)
 	}
-	var accepted, before []receipt
+	var accepted, before, returned []receipt
 	for _, r := range receipts {
 		switch {
 		case !fresh[r.Payment]:
 			before = append(before, r)
 		case r.State == "accepted":
 			accepted = append(accepted, r)
+		case l.mock.took(r.Payment):
+			r.State = "done"
+			returned = append(returned, r)
 		}
+	}
+	if err := insertRefunds(x, returned); err != nil {
+		return nil, false, err
 	}
 	soldOut := map[string]int64{} // the stock of sales whose units are all paid
 	if len(accepted) > 0 {

@@ -62,14 +62,15 @@ func (l *orders) refundIn(x *database.Tx, merchant, id, reservation, reason stri
 		}
 		return o, false, fmt.Errorf("%w: order %s is %s, want paid", sale.ErrConflict, o.ID, o.State)
 	}
-	o, err = refundPaid(x, l.crash, o, merchant, reason, now)
+	o, err = refundPaid(x, l.crash, o, merchant, reason, l.mock.took(o.Payment), now)
 	return o, true, err
 }
 
-// refundPaid cancels a paid order, whose row is locked, and makes its money due.
-func refundPaid(x *database.Tx, crash crashpoint.Hook, o sale.Order, actor, reason string, now time.Time) (sale.Order, error) {
+// refundPaid cancels a paid order, whose row is locked, and makes its money due; returned says
+// that it is back already.
+func refundPaid(x *database.Tx, crash crashpoint.Hook, o sale.Order, actor, reason string, returned bool, now time.Time) (sale.Order, error) {
 	payment := o.Payment
-	back, err := queueRefund(x, payment, now)
+	back, err := queueRefund(x, payment, returned, now)
 	if err != nil {
 		return o, err
 	}
@@ -102,15 +103,20 @@ func refundPaid(x *database.Tx, crash crashpoint.Hook, o sale.Order, actor, reas
 }
 
 // queueRefund makes the accepted payment of a locked order due for a refund. It reports whether
-// there is nothing to send: the price was 0, or the provider has reported that it returned the
-// money. A payment that was not opened at a provider has no refund; it stays REFUND_DUE.
-func queueRefund(x *database.Tx, payment string, now time.Time) (back bool, err error) {
+// there is nothing to send: the money is returned, the price was 0, or the provider has reported that
+// it returned the money. Any other payment that was not opened at a provider has no refund; it stays
+// REFUND_DUE.
+func queueRefund(x *database.Tx, payment string, returned bool, now time.Time) (back bool, err error) {
 	if err := execOne(x, "UPDATE payments SET state = 'refund_due' WHERE id = $1 AND state = 'accepted'", payment); err != nil {
 		return false, err
 	}
+	isBack := 0
+	if returned {
+		isBack = 1
+	}
 	states, err := database.List(x, database.ScanText, `INSERT INTO refunds (payment, reservation, state, due, changed)
-		SELECT p.id, p.reservation, CASE WHEN p.amount = 0 OR `+returnedBy("p.id", "")+` >= p.amount THEN 'done' ELSE 'due' END, $2, $2
-		FROM payments p WHERE p.id = $1 AND (p.amount = 0 OR EXISTS (SELECT 1 FROM checkouts c WHERE c.id = p.id)) RETURNING state`, payment, millis(now))
+		SELECT p.id, p.reservation, CASE WHEN p.amount = 0 OR $3 = 1 OR `+returnedBy("p.id", "")+` >= p.amount THEN 'done' ELSE 'due' END, $2, $2
+		FROM payments p WHERE p.id = $1 AND (p.amount = 0 OR $3 = 1 OR EXISTS (SELECT 1 FROM checkouts c WHERE c.id = p.id)) RETURNING state`, payment, millis(now), isBack)
 	return len(states) == 1 && states[0] == "done", err
 }
 
@@ -144,7 +150,7 @@ func (l *checkouts) applyOthersRefund(x *database.Tx, a report, o *sale.Order) e
 		}
 	case back < amount:
 	case o.State == sale.Paid && o.Payment == a.payment:
-		_, err := refundPaid(x, l.crash, *o, "payments", "at the payment provider", a.now)
+		_, err := refundPaid(x, l.crash, *o, "payments", "at the payment provider", false, a.now)
 		return err
 	default:
 		n, err := x.Exec("UPDATE refunds SET state = 'done', error = '', changed = $2 WHERE payment = $1 AND state <> 'done'", a.payment, millis(a.now))

@@ -71,21 +71,8 @@ func settle(x *database.Tx, crash crashpoint.Hook, all []settlement) (map[string
 		}
 		crash.At(crashpoint.EventMarked)
 	}
-	if len(due) > 0 {
-		doc, err := json.Marshal(due)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := x.Exec("INSERT INTO refunds (payment, reservation, state, due, changed) SELECT payment, id, state, at, at FROM "+receiptRows, string(doc)); err != nil {
-			return nil, err
-		}
-		for _, r := range due {
-			if r.State == "done" {
-				if err := announceRefund(x, r.Payment, r.ID, database.TimeOf(r.At)); err != nil {
-					return nil, err
-				}
-			}
-		}
+	if err := insertRefunds(x, due); err != nil {
+		return nil, err
 	}
 	results := make(map[string]sale.PayResult, len(all))
 	for _, s := range all {
@@ -101,6 +88,28 @@ func settle(x *database.Tx, crash crashpoint.Hook, all []settlement) (map[string
 		results[s.payment] = r
 	}
 	return results, nil
+}
+
+// insertRefunds inserts refunds of payments, with their states, and announces those that are done.
+func insertRefunds(x *database.Tx, all []receipt) error {
+	if len(all) == 0 {
+		return nil
+	}
+	doc, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	if _, err := x.Exec("INSERT INTO refunds (payment, reservation, state, due, changed) SELECT payment, id, state, at, at FROM "+receiptRows, string(doc)); err != nil {
+		return err
+	}
+	for _, r := range all {
+		if r.State == "done" {
+			if err := announceRefund(x, r.Payment, r.ID, database.TimeOf(r.At)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // applyWaiting applies the events that wait for these orders, whose rows are locked or new.

@@ -16,6 +16,7 @@ import (
 	"github.com/floodweir/weir/flashsale/payments/stripe"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/signing"
+	"github.com/floodweir/weir/flashsale/web"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -86,6 +87,14 @@ func (c *Config) providerFlags() ([]providerFlag, error) {
 		bad(c.Payments[0], "no provider beside the mock")
 	}
 	return all, errors.Join(faults...)
+}
+
+// mockPrefix returns the prefix of the payments of the mock provider, if there is one.
+func (c *Config) mockPrefix() string {
+	if c.Mock {
+		return web.MockPrefix
+	}
+	return ""
 }
 
 // stripe returns the adapter of Stripe.

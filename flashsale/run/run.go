@@ -173,7 +173,7 @@ func (s *System) embedded(ctx context.Context, c Config) (stores, error) {
 		return stores{}, err
 	}
 	s.undo = append(s.undo, free)
-	l, err := ledger.Open(ctx, "sqlite:"+filepath.Join(c.Data, "flashsale.db"), ledger.Config{Crash: c.Crash})
+	l, err := ledger.Open(ctx, "sqlite:"+filepath.Join(c.Data, "flashsale.db"), ledger.Config{Crash: c.Crash, Mock: c.mockPrefix()})
 	if err != nil {
 		return stores{}, err
 	}
@@ -197,7 +197,7 @@ func (s *System) embedded(ctx context.Context, c Config) (stores, error) {
 
 // shared opens the stores of several processes.
 func (s *System) shared(ctx context.Context, c Config) (stores, error) {
-	l, err := ledger.Open(ctx, c.Database, ledger.Config{Crash: c.Crash})
+	l, err := ledger.Open(ctx, c.Database, ledger.Config{Crash: c.Crash, Mock: c.mockPrefix()})
 	if err != nil {
 		return stores{}, err
 	}

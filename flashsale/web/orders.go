@@ -11,9 +11,9 @@ import (
 	"github.com/floodweir/weir/flashsale/wire"
 )
 
-// mockPrefix begins the IDs of the mock provider's payments, so that none has the ID of a real
-// one.
-const mockPrefix = "mock-"
+// MockPrefix begins the IDs of the mock provider's payments, so that none has the ID of a real
+// one. The ledger returns their money at once: see ledger.Config.
+const MockPrefix = "mock-"
 
 // maxAfter bounds the delay of the mock payment provider.
 const maxAfter = 10 * time.Minute
@@ -80,7 +80,7 @@ func (c *call) pay(w http.ResponseWriter) {
 	f := wire.Decode(wire.OrEmpty(c.body), []wire.Member{{Name: "payment", Text: &payment}, {Name: "after_ms", Num: &after}})
 	switch {
 	case f != nil:
-	case payment != "" && !isPayment(mockPrefix+payment):
+	case payment != "" && !isPayment(MockPrefix+payment):
 		f = &wire.RequestError{Field: "payment", Detail: fmt.Sprintf("payment: got %.70q, want 1 to 59 letters, digits, -", payment)}
 	case after < 0 || after > int64(maxAfter/time.Millisecond):
 		f = &wire.RequestError{Field: "after_ms", Detail: fmt.Sprintf("after_ms: got %d, want 0 to %d", after, maxAfter/time.Millisecond)}
@@ -92,7 +92,7 @@ func (c *call) pay(w http.ResponseWriter) {
 	if payment == "" {
 		payment = newGuest()
 	}
-	payment = mockPrefix + payment
+	payment = MockPrefix + payment
 	r, err := c.payable(after)
 	if err != nil {
 		c.fail(w, err)

@@ -58,7 +58,7 @@ export class Receipt {
   due() {
     const late = Date.parse(this.#r.pay_by) + 300 < now();
     if (isAway(this.#r) && (this.#r.state === "pending_pay" || (this.#r.state === "expired" && this.#r.refunds === 0))) return true;
-    if (!MOCK && this.#r.refunds > (this.#r.refunded ?? this.#r.refunds)) return true; // until the money is returned
+    if (this.#r.refunds > (this.#r.refunded ?? this.#r.refunds)) return true; // until the money is returned
     return this.#r.state === "reserved" || ((this.#r.state === "pending_pay" || (this.#late && this.#r.refunds === 0)) && late);
   }
 
