@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -249,5 +250,18 @@ func TestETag(t *testing.T) {
 	}
 	if w.requests != 2 || w.matched != 1 {
 		t.Errorf("%d requests, %d unchanged, want 2 and 1", w.requests, w.matched)
+	}
+}
+
+// TestChanges checks that a change beyond the shown part of a long text is reported.
+func TestChanges(t *testing.T) {
+	long := strings.Repeat("x", 100)
+	before, after := catalogue.Shown{Description: catalogue.Text{EN: long}}, catalogue.Shown{Description: catalogue.Text{EN: long + "y"}}
+	part := strconv.Quote(long[:40])
+	if got, want := after.Changes(&before), "description_en "+part+" → "+part+" …"; got != want {
+		t.Errorf("Changes = %s, want %s", got, want)
+	}
+	if got := after.Changes(&after); got != "" {
+		t.Errorf("without a change: %s", got)
 	}
 }

@@ -145,7 +145,7 @@ func (t Text) check(field string, most int) error {
 // sale.ErrInvalid or sale.ErrUnavailable.
 type Store interface {
 	// SetProduct sets what a sale shows. It removes pictures that the sale showed before and
-	// that no sale shows now.
+	// that no sale shows now, and appends the Changes to the audit log.
 	SetProduct(ctx context.Context, id string, s Shown, now time.Time) error
 
 	// Product returns what a sale shows, or sale.ErrNotFound if it shows its title alone.

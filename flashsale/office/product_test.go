@@ -10,6 +10,7 @@ import (
 	"image/png"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -116,6 +117,27 @@ func TestProducts(t *testing.T) {
 	var shown catalogue.Shown
 	if err := json.Unmarshal(made.Body.Bytes(), &shown); err != nil || len(shown.Pictures) != 1 || shown.Title.EN != "Tea" {
 		t.Fatal(shown, err)
+	}
+	// The log has every change, and no entry for what changed nothing.
+	entries, err := l.AuditLog(t.Context(), ids["ann"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log []string
+	for _, e := range slices.Backward(entries) {
+		if e.Actor != "ann" && e.Actor != "ann/owner" {
+			t.Errorf("entry %+v: want an account of the merchant", e)
+		}
+		log = append(log, e.Event)
+	}
+	if got, want := strings.Join(log, "\n"), `created
+edited product: title_zh "" → "茶", title_en "" → "Tea", description_en "" → "Two\nlines", list_price 0 → 200
+edited product: added variant "a-2" for 300
+edited product: added variant "a-3" for 400
+edited product: variant "a-2" name_zh "罐" → "铁罐", variant "a-2" price 300 → 350
+edited product: removed variant "a-3"
+edited product: added picture `+shown.Pictures[0].Hash[:12]; got != want {
+		t.Errorf("the audit log is\n%s\nwant\n%s", got, want)
 	}
 
 	store, err := memstore.New(memstore.Config{})

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/account"
 	"github.com/floodweir/weir/flashsale/catalogue"
 	"github.com/floodweir/weir/flashsale/ledger/internal/database"
 	"github.com/floodweir/weir/flashsale/sale"
@@ -19,7 +20,8 @@ type Store struct{ DB *database.DB }
 
 var _ catalogue.Store = Store{}
 
-// SetProduct implements catalogue.Store. It removes pictures that no sale shows any more.
+// SetProduct implements catalogue.Store. It removes pictures that no sale shows any more. A change
+// is an entry of the audit log, by the account of the context or the sale's merchant.
 func (s Store) SetProduct(ctx context.Context, id string, p catalogue.Shown, now time.Time) error {
 	if err := p.Validate(); err != nil {
 		return fmt.Errorf("ledger: product: %w", err)
@@ -37,6 +39,11 @@ func (s Store) SetProduct(ctx context.Context, id string, p catalogue.Shown, now
 			id, string(doc), now.UnixMilli()); err != nil {
 			return err
 		}
+		if changes := p.Changes(&before); changes != "" {
+			if err := appendAudit(x, id, "edited product: "+changes, now); err != nil {
+				return err
+			}
+		}
 		for _, old := range before.Pictures { // another sale may show it, too
 			if _, err := x.Exec("DELETE FROM images WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM products WHERE body LIKE '%' || $1 || '%')", old.Hash); err != nil {
 				return err
@@ -48,6 +55,19 @@ func (s Store) SetProduct(ctx context.Context, id string, p catalogue.Shown, now
 		err = fmt.Errorf("sale %.80q: %w", id, sale.ErrNotFound)
 	}
 	return wrap(err)
+}
+
+// maxAudit is the maximum size of an entry of the audit log.
+const maxAudit = 4096
+
+// appendAudit appends an entry by the merchant of a sale to the audit log.
+func appendAudit(x *database.Tx, id, what string, now time.Time) error {
+	var merchant string
+	if err := x.Row("SELECT merchant FROM sales WHERE id = $1", id).Scan(&merchant); err != nil {
+		return err
+	}
+	_, err := x.Exec("INSERT INTO audit (at, actor, sale, what) VALUES ($1, $2, $3, $4)", now.UnixMilli(), account.Actor(x.Context(), merchant), id, database.Text(what[:min(len(what), maxAudit)]))
+	return err
 }
 
 func wrap(err error) error {

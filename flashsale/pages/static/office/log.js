@@ -10,6 +10,7 @@ const KNOWN = [
   [/^(\w+) \((\w*)\) became (\w+) \((\w*)\)$/, (from, before, to, why) => t("log.became", { from: stateOf(from, before), to: stateOf(to, why) })],
   [/^cancelled order (\S+): (.*)$/s, (id, why) => t("log.cancelled", { id, why })],
   [/^refunded order (\S+), payment \S+: (.*)$/s, (id, why) => t("log.refunded", { id, why })],
+  [/^edited product: (.*)$/s, (changes) => t("log.product", { changes })],
   [/^edited: (.*)$/s, (changes) => t("log.edited", { changes })],
   [/^recovers, epoch (\d+)$/, (epoch) => t("log.recovers", { epoch })],
   [/^recovered, epoch (\d+)$/, (epoch) => t("log.recovered", { epoch })],
