@@ -201,9 +201,19 @@ flashsale: need ## the flash sale at full counts: a million commands, kills, fau
 	@cd e2e && FLASHSALE_LONG=1 FLASHSALE_TABLE=$(CURDIR)/cover/flashsale-load.md go test -count=1 -timeout=120m -p=1 -v ./flashsale
 
 .PHONY: flashsale-table
-flashsale-table: need ## the cost of idle sales and of a purchase, for 1 to 4 processes and 1 to 500 open sales: cover/flashsale-cost.md (ten minutes)
+flashsale-table: need ## the cost of idle sales and of a purchase, for 1 to 4 processes and 1 to 500 open sales: cover/flashsale-cost.md (three minutes)
 	@mkdir -p cover
 	@cd e2e && FLASHSALE_LONG=1 FLASHSALE_TABLE=$(CURDIR)/cover/flashsale-cost.md go test -count=1 -timeout=40m -v -run='^Test(Idle|Purchases)$$' ./flashsale
+
+.PHONY: flashsale-experiments
+flashsale-experiments: need ## abandoned tickets, units while buyers wait, hoarders, 60 buyers behind one address, idle sales (a minute)
+	@cd flashsale && go test -count=1 -v -run='^Test(AbandonedTickets|NeverIdle|Hoarders)$$' ./meminventory
+	@cd flashsale && go test -count=1 -v -run='^TestBuyersBehindOneAddress$$' ./web
+	@cd e2e && go test -count=1 -v -run='^TestIdle$$' ./flashsale
+
+.PHONY: flashsale-faults
+flashsale-faults: need ## both databases killed together, a process stopped in a transaction or cut off from one database: 260 rounds (half an hour)
+	@cd e2e && FLASHSALE_LONG=1 go test -count=1 -timeout=90m -v -run='^Test(BothDatabasesKilled|StoppedInTransaction|CutOff)$$' ./flashsale
 
 .PHONY: soak
 soak: need ## sales with faults in their middle for SOAK (60m), one after the other
