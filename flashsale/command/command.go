@@ -47,7 +47,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdin io.Reade
 	for _, line := range lines(err) {
 		fmt.Fprintf(stderr, "%s: %s\n", root.Name(), line)
 	}
-	if m := (UsageError{}); errors.As(err, &m) || strings.HasPrefix(err.Error(), "unknown command") {
+	if m := (UsageError{}); errors.As(err, &m) {
 		return exitUsage
 	}
 	return exitFailed
@@ -78,10 +78,13 @@ func lines(err error) []string {
 // Args returns check with its errors turned into usage errors.
 func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		if err := check(c, args); err != nil {
-			return UsageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
+		switch {
+		case check(c, args) == nil:
+			return nil
+		case c.HasSubCommands() && len(args) > 0:
+			return Usagef("unknown command %q (see %s --help)", args[0], c.CommandPath())
 		}
-		return nil
+		return Usagef("want `%s`, got %d arguments (see %s --help)", strings.TrimSuffix(c.UseLine(), " [flags]"), len(args), c.CommandPath())
 	}
 }
 

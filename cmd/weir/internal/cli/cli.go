@@ -59,9 +59,6 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	var e *exit
 	if !errors.As(err, &e) {
 		e = &exit{exitFailed, err}
-		if strings.HasPrefix(err.Error(), "unknown command") {
-			e.code = exitUsage
-		}
 	}
 	if e.err != nil {
 		for line := range strings.Lines(e.err.Error()) {
@@ -85,9 +82,7 @@ func newRoot(w *app) *cobra.Command {
 			return c.Help()
 		},
 	}
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return &exit{exitUsage, fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
-	})
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return wrongUsage(c, flagText(err)) })
 	root.AddCommand(
 		serveCommand(w), checkCommand(w), testCommand(w), takeCommand(w), explainCommand(w), importCommand(w), edgeCommand(w),
 		applyCommand(w), rollbackCommand(w), versionsCommand(w), schemaCommand(w), goCommand(w), generateCommand(w),
@@ -112,14 +107,4 @@ func newRoot(w *app) *cobra.Command {
 		root.AddCommand(c)
 	}
 	return root
-}
-
-// usage turns the error of an argument check into an exit with the code for wrong usage.
-func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if err := check(c, args); err != nil {
-			return &exit{exitUsage, fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
-		}
-		return nil
-	}
 }

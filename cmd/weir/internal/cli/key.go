@@ -42,7 +42,7 @@ func keyCommand(w *app) *cobra.Command {
 		Short: "See one key of a policy, grant it credit, reset, raise, freeze, block or lift it",
 		Long: "See and change one key of a policy on all nodes, over the admin interface of one of them.\n\n" +
 			"KEY has one value for each part of the policy's key; or give --id. Every change has a reason, and an entry\n" +
-			"in the audit log (weir audit). nginx with a plan of weir edge does not apply raise, freeze and block.",
+			"in the audit log (weir audit). nginx with weir edge on the same Redis applies raise, freeze and block too.",
 		Args: usage(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}

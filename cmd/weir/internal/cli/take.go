@@ -80,10 +80,14 @@ func (w *app) ask(ctx context.Context, t takeOptions) ([]byte, error) {
 	case t.store != "" && t.tokenFile != "":
 		return nil, errors.New("take: --store and --token-file: want one of them, got both")
 	}
+	limits, err := parseLimits(t.limits)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	if t.store != "" {
-		return askStore(ctx, t)
+		return askStore(ctx, t, limits)
 	}
 	server, err := config.Server(t.server, w.getenv)
 	if err != nil {
@@ -96,16 +100,23 @@ func (w *app) ask(ctx context.Context, t takeOptions) ([]byte, error) {
 	return askServer(ctx, server, token, t)
 }
 
-func askStore(ctx context.Context, t takeOptions) ([]byte, error) {
+func parseLimits(texts []string) ([]weir.Limit, error) {
+	limits := make([]weir.Limit, len(texts))
+	for i, text := range texts {
+		var err error
+		if limits[i], err = weir.ParseLimit(text); err != nil {
+			return nil, fmt.Errorf("take: --limit %q: %w", text, err)
+		}
+	}
+	return limits, nil
+}
+
+func askStore(ctx context.Context, t takeOptions, limits []weir.Limit) ([]byte, error) {
 	if err := config.CheckStore(t.store); err != nil {
 		return nil, fmt.Errorf("take: --store %q: %w", config.Redacted(t.store), err)
 	}
 	var rs []weir.Request
-	for _, text := range t.limits {
-		limit, err := weir.ParseLimit(text)
-		if err != nil {
-			return nil, fmt.Errorf("take: --limit %q: %w", text, err)
-		}
+	for _, limit := range limits {
 		r := weir.Request{Key: t.key, Limit: limit, N: t.n}
 		if t.peek {
 			r.Verb = weir.Peek
