@@ -61,6 +61,7 @@ var layout = map[string]row{
 	"memstore/internal/*": {layer: 0}, // data structures without limits
 
 	"internal/waitqueue":   {layer: 0}, // FIFO queues of waiters, and the loop of a wait
+	"internal/missing":     {layer: 0}, // arguments that were not given
 	"internal/bounds":      {layer: 0}, // the sizes of requests
 	"internal/roundtrip":   {layer: 0}, // reports of a store to the store over it
 	"internal/backoff":     {layer: 2}, // the pacer that clients share
@@ -161,7 +162,7 @@ var layout = map[string]row{
 	"cmd/weir/internal/*":         {layer: 6},
 	"cmd/weir/internal/run":       {layer: 7, third: []string{"google.golang.org/grpc"}},
 	"cmd/weir/internal/lab":       {layer: 7, third: []string{"github.com/spf13/cobra"}}, // the commands that try limits out
-	"cmd/weir/internal/cli":       {layer: 8, third: []string{"github.com/spf13/cobra", "github.com/charmbracelet/x/term"}},
+	"cmd/weir/internal/cli":       {layer: 8, third: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/charmbracelet/x/term"}},
 	"cmd/weir":                    {layer: 9},
 
 	"cmd/weir/internal/nodes/nodestest": {layer: 5}, // a Redis for tests of it

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/internal/bounds"
+	"github.com/floodweir/weir/internal/missing"
 	"github.com/floodweir/weir/internal/waitqueue"
 )
 
@@ -114,7 +115,7 @@ func (r *rules) add(most int, limits ...Limit) {
 // New makes a limiter that keeps its state in store. An error wraps ErrInvalid.
 func New(store Store, limit Limit, c Config) (*Limiter, error) {
 	switch {
-	case store == nil:
+	case missing.Value(store):
 		return nil, fmt.Errorf("weir: store: %w: want a store such as memstore.New, got nil", ErrInvalid)
 	case limit.IsZero() && c.LimitFunc == nil:
 		return nil, fmt.Errorf("weir: limit: %w: want a limit such as MustLimit(\"10/s\"), got the zero Limit", ErrInvalid)

@@ -29,6 +29,7 @@ func TestNewRefuses(t *testing.T) {
 		want  string
 	}{
 		{nil, ten, weir.Config{}, "store"},
+		{(*memstore.Store)(nil), ten, weir.Config{}, "store"}, // a variable that was never set
 		{store, weir.Limit{}, weir.Config{}, "zero Limit"},
 		{store, ten, weir.Config{MaxWaiters: -1}, "MaxWaiters"},
 		{store, ten, weir.Config{Prefix: "a\x00b"}, "zero byte"},

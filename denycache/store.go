@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/missing"
 )
 
 // Config describes a Store. Its zero value works.
@@ -44,7 +45,7 @@ var _ weir.Store = (*Store)(nil)
 
 // New returns a Store over store. An error wraps weir.ErrInvalid.
 func New(store weir.Store, c Config) (*Store, error) {
-	if store == nil {
+	if missing.Value(store) {
 		return nil, fmt.Errorf("denycache: store: %w: got nil, want a store such as that of package redisstore", weir.ErrInvalid)
 	}
 	c.MaxKeys, c.MaxAge = cmp.Or(c.MaxKeys, DefaultMaxKeys), cmp.Or(c.MaxAge, DefaultMaxAge)

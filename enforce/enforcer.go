@@ -10,6 +10,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/bounds"
+	"github.com/floodweir/weir/internal/missing"
 	"github.com/floodweir/weir/internal/waitqueue"
 	"github.com/floodweir/weir/policy"
 )
@@ -100,7 +101,7 @@ type Enforcer struct {
 // weir.ErrInvalid.
 func New(store weir.Store, set *policy.Set, c Config) (*Enforcer, error) {
 	switch {
-	case store == nil:
+	case missing.Value(store):
 		return nil, fmt.Errorf("enforce: store: %w: got nil, want a store", weir.ErrInvalid)
 	case set == nil:
 		return nil, fmt.Errorf("enforce: policies: %w: got nil, want a set", weir.ErrInvalid)

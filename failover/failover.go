@@ -11,6 +11,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/bounds"
+	"github.com/floodweir/weir/internal/missing"
 )
 
 // Config describes a Store. Its zero value works.
@@ -120,7 +121,7 @@ const (
 // New returns a store over store, whose methods return when their context ends. An error
 // wraps weir.ErrInvalid.
 func New(store weir.Store, c Config) (*Store, error) {
-	if store == nil {
+	if missing.Value(store) {
 		return nil, fmt.Errorf("failover: store: %w: got nil, want a store such as that of package redisstore", weir.ErrInvalid)
 	}
 	if err := c.normalize(); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/bounds"
+	"github.com/floodweir/weir/internal/missing"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -30,7 +31,7 @@ const largeRetry = time.Second
 // unavailable, and is returned there at its TTL.
 func NewLocal(store weir.Store, nodes int) (weir.Store, error) {
 	switch {
-	case store == nil:
+	case missing.Value(store):
 		return nil, fmt.Errorf("failover: store: %w: got nil, want a store such as that of package memstore", weir.ErrInvalid)
 	case nodes < 1 || nodes > MaxNodes:
 		return nil, fmt.Errorf("failover: nodes: %w: got %d, want 1 to %d", weir.ErrInvalid, nodes, MaxNodes)

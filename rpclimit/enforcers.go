@@ -12,6 +12,7 @@ import (
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/internal/fault"
+	"github.com/floodweir/weir/internal/missing"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -53,7 +54,7 @@ type ServerConfig struct {
 // and one for messages cannot depend on an outcome.
 func NewEnforcers(store weir.Store, forCalls *policy.Set, c ServerConfig) (calls, messages *enforce.Enforcer, err error) {
 	switch {
-	case store == nil:
+	case missing.Value(store):
 		return nil, nil, fmt.Errorf("rpclimit: store: %w: got nil, want a store", weir.ErrInvalid)
 	case forCalls == nil:
 		return nil, nil, fmt.Errorf("rpclimit: policies: %w: got nil, want a set", weir.ErrInvalid)

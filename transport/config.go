@@ -12,6 +12,7 @@ import (
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/internal/backoff"
 	"github.com/floodweir/weir/internal/bounds"
+	"github.com/floodweir/weir/internal/missing"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -145,7 +146,7 @@ func (c Config) withDefaults() (Config, error) {
 		return fault("Retries", fmt.Sprintf("0 to %d", maxRetries), c.Retries)
 	case c.Retries > 0 && c.IgnoreServer:
 		return fault("Retries", "0 with IgnoreServer: the server says when to retry", c.Retries)
-	case len(c.Limits) > 0 && c.Store == nil:
+	case len(c.Limits) > 0 && missing.Value(c.Store):
 		return fault("Store", "a store, since there are Limits", "nil")
 	case len(c.Limits) > bounds.MaxBatch:
 		return fault("Limits", fmt.Sprintf("at most %d", bounds.MaxBatch), len(c.Limits))
