@@ -136,15 +136,21 @@ func (s *suite) open(t *testing.T, page string, o consoletest.Options, d browser
 	p := s.browser.Page(t, t.Name(), d)
 	// Cleanups run in reverse order: this one while the page is open.
 	t.Cleanup(func() {
-		if foreign := p.Text(`performance.getEntriesByType("resource").map((e) => e.name).filter((n) => !n.startsWith(location.origin + "/") && !n.startsWith("blob:")).join()`); foreign != "" {
-			t.Errorf("%s: requests to other hosts: %s", page, foreign)
-		}
+		ownHost(t, page, p)
 		for _, e := range p.Errors() {
 			t.Errorf("%s: %s", page, e)
 		}
 	})
 	p.Open(server.URL + "/console/" + page)
 	return fake, p
+}
+
+// ownHost fails if the document shown has asked another host.
+func ownHost(t *testing.T, page string, p *browsertest.Page) {
+	t.Helper()
+	if foreign := p.Text(`performance.getEntriesByType("resource").map((e) => e.name).filter((n) => !n.startsWith(location.origin + "/") && !n.startsWith("blob:")).join()`); foreign != "" {
+		t.Errorf("%s: requests to other hosts: %s", page, foreign)
+	}
 }
 
 var axe = sync.OnceValue(func() string {
