@@ -49,6 +49,8 @@ func growthRows() []compare.Row {
 				}
 				return onRedis(t, server, 64, names(1000), takes)
 			}),
+		growth("growth/connections", "a proxied request, limit in memory; connections", []int{16, 64, 256, 1000, 4000}, proxyAll,
+			func(t testing.TB, connections int) compare.Measure { return weirGateway("/one", connections).Open(t) }),
 	}
 }
 

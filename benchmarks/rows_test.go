@@ -23,18 +23,22 @@ var (
 	peersTime      = flag.Duration("peers.time", 5*time.Millisecond, "time of a contender in a round of TestPeers")
 	peersGrowth    = flag.Bool("peers.growth", false, "measure the rows named growth/ in place of the others")
 	peersWrite     = flag.String("peers.write", "", "page on which TestPeers replaces its tables and plots")
+	peersServer    = flag.String("peers.server", "", "for child processes of TestPeers: the server to run, NAME=ADDRESS=UPSTREAM")
 	peersContender = flag.String("peers.contender", "", "for child processes of TestPeers: the row and the contender to serve")
 )
 
 // rows returns every row. Those whose names begin with growth/ compare Weir with itself.
 func rows() []compare.Row {
-	return slices.Concat(localRows(), keyedRows(), memoryRows(), guardRows(), redisRows(), growthRows())
+	return slices.Concat(localRows(), keyedRows(), memoryRows(), guardRows(), redisRows(), rlsRows(), wireRows(), gatewayRows(), growthRows())
 }
 
 // TestPeers measures the rows whose names match in rounds and prints their tables: make
 // bench-peers. By default it measures one row briefly, to check that this works. A contender
 // that fails is a line of its table.
 func TestPeers(t *testing.T) {
+	if *peersServer != "" {
+		runServer(t, *peersServer)
+	}
 	if *peersContender != "" {
 		serve(t)
 		return

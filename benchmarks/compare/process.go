@@ -112,6 +112,9 @@ func (p *process) sample(patience time.Duration) (Sample, error) {
 // noise matches the lines of a failed test that do not say why it failed.
 var noise = regexp.MustCompile(`^(--- FAIL|=== |FAIL|PASS|exit status|goroutine |\s*$)`)
 
+// position matches where a test failed, which changes with the source.
+var position = regexp.MustCompile(`^\w+\.go:\d+: `)
+
 // failure returns the first lines that the process wrote, in one.
 func (p *process) failure() error {
 	p.mu.Lock()
@@ -119,7 +122,7 @@ func (p *process) failure() error {
 	var said []string
 	for _, line := range p.said {
 		if !noise.MatchString(line) && len(said) < 3 {
-			said = append(said, strings.TrimSpace(line))
+			said = append(said, position.ReplaceAllString(strings.TrimSpace(line), ""))
 		}
 	}
 	text := strings.Join(said, "; ")

@@ -1,3 +1,0 @@
-package benchmarks
-
-var serverPeers []struct{ module, version string }
