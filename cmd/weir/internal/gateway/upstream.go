@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -8,8 +9,10 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
 // An upstream is an origin and its connections. Routes with the same origin, dial timeout
@@ -17,8 +20,14 @@ import (
 type upstream struct {
 	name      string // its origin, without a password
 	origin    *url.URL
-	transport *http.Transport
+	transport roundTripper
 	failures  logLimiter // limits the lines in the log
+}
+
+// A roundTripper sends requests to an upstream.
+type roundTripper interface {
+	http.RoundTripper
+	CloseIdleConnections()
 }
 
 // buffers is the pool of all responses. 32 KiB is the size that ReverseProxy would
@@ -96,9 +105,19 @@ func (g *Gateway) upstream(r Route) (*upstream, error) {
 	if u, ok := g.upstreams[id]; ok {
 		return u, nil
 	}
-	u := &upstream{name: name, origin: origin, transport: transport(h2c, r)}
+	u := &upstream{name: name, origin: origin}
+	if t := transport(h2c, r); canSendDirectly && origin.Scheme == "http" && !h2c && isASCII(origin.Hostname()) {
+		u.transport = &direct{next: t, addr: net.JoinHostPort(origin.Hostname(), cmp.Or(origin.Port(), "80"))}
+	} else {
+		u.transport = t
+	}
 	g.upstreams[id] = u
 	return u, nil
+}
+
+// isASCII reports whether a host name needs no conversion, which only http.Transport does.
+func isASCII(host string) bool {
+	return !strings.ContainsFunc(host, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
 // transport returns the transport of one upstream. It uses no proxy of the environment,
