@@ -14,7 +14,8 @@ import (
 )
 
 // Concurrent callers share round trips without a timer. While fewer than Config.InFlight
-// round trips are in flight, a caller's request is sent at once. Otherwise it queues, and the
+// round trips are in flight, a caller's request is sent at once; by the caller itself, if it cannot
+// leave earlier. Otherwise it queues, and the
 // round trip that ends first sends the queue as the next batch.
 //
 // A round trip does not end with a caller: its reply shows that Redis is alive, even if the
@@ -61,6 +62,11 @@ func (s *Store) ask(ctx context.Context, ops ...*op) error {
 	if s.inFlight < s.config.InFlight {
 		s.inFlight++
 		s.trips.Add(1)
+		if ctx.Done() == nil { // the caller cannot leave
+			s.mu.Unlock()
+			s.sendHere(ops)
+			return nil
+		}
 		go s.drain(ops)
 	} else {
 		s.queue = append(s.queue, ops...)
@@ -79,6 +85,20 @@ func (s *Store) ask(ctx context.Context, ops ...*op) error {
 		}
 	}
 	return nil
+}
+
+// sendHere sends a batch on the goroutine of its caller, even if Config.Slot panics. Another goroutine
+// sends the queue.
+func (s *Store) sendHere(ops []*op) {
+	defer func() {
+		for _, o := range ops {
+			close(o.done)
+		}
+		if next := s.finish(); next != nil {
+			go s.drain(next)
+		}
+	}()
+	s.send(ops)
 }
 
 // drain sends a batch, and then those of the queue until it is empty.
@@ -211,14 +231,6 @@ func (s *Store) send(ops []*op) {
 			o.err = unavailable(o.err)
 		}
 	}
-}
-
-// batchCommand returns the call as a Command.
-func (c *batchCall) batchCommand() Command {
-	if c.units != nil && len(c.head) > 0 {
-		c.packUnits()
-	}
-	return c.command(c.eval)
 }
 
 // sent reports to the callers that their requests are sent.

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -263,6 +264,51 @@ func TestCanceledCaller(t *testing.T) {
 		if _, err := s.Do(ctx, take("b", 2)); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Do with an ended context = error %v", err)
 		}
+	})
+}
+
+// TestCallerSendsOnce checks that a caller without an end of its context returns after its own round
+// trip, while the next one is in flight. A panic in Config.Slot affects no other request.
+func TestCallerSendsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan bool)
+		conn := &fakeConn{}
+		conn.do = func(_ context.Context, cmds []redisstore.Command, replies []redisstore.Reply) {
+			<-free
+			replies[0] = grant(cmds[0])
+		}
+		s := newStore(t, conn, redisstore.Config{InFlight: 1, Slot: func(key string) string {
+			if key == "bad" {
+				panic(key)
+			}
+			return ""
+		}})
+		var ended [2]atomic.Bool
+		for i := range ended {
+			go func() {
+				if _, err := s.Do(context.Background(), take("k", 1)); err != nil {
+					t.Error(err)
+				}
+				ended[i].Store(true)
+			}()
+			synctest.Wait()
+		}
+		free <- true
+		synctest.Wait()
+		if !ended[0].Load() || ended[1].Load() {
+			t.Errorf("callers returned: %t, %t, want the first only", ended[0].Load(), ended[1].Load())
+		}
+		free <- true
+		synctest.Wait()
+		func() {
+			defer func() { recover() }()
+			_, _ = s.Do(context.Background(), take("bad", 1))
+		}()
+		go func() { free <- true }()
+		if _, err := s.Do(context.Background(), take("k", 1)); err != nil {
+			t.Errorf("after a panic: %v", err)
+		}
+		s.Close()
 	})
 }
 

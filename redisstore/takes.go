@@ -151,6 +151,14 @@ func (c *batchCall) equal(from int) *unit {
 	return u
 }
 
+// batchCommand returns the call as a Command.
+func (c *batchCall) batchCommand() Command {
+	if c.units != nil && len(c.head) > 0 {
+		c.packUnits()
+	}
+	return c.command(c.eval)
+}
+
 // packUnits completes the arguments of a call of lua/takes.lua.
 func (c *batchCall) packUnits() {
 	b := c.head
