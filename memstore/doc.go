@@ -42,7 +42,7 @@
 // count/gcd(count, period in µs) is at most 1024, as for nearly all rates. Under
 // another limit it takes 30 to 50 bytes and its state, in bytes:
 //
-//	fixed window, other token bucket    16
+//	fixed window, other token bucket     8, or 16 above 1,023 tokens or units
 //	sliding window                       8 per segment
 //	sliding log                         16 per stored admission
 //	concurrency                         24 per slot in use

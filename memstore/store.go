@@ -165,7 +165,7 @@ func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now int64, d 
 	if sh.reservations.Any(hash) {
 		res = algo.Await(rule, words, a, res, sh.open(hash), nil)
 	}
-	if rule.Variable() && res.OK && a.Op != algo.Peek {
+	if rule.Variable() && res.OK && a.Op != algo.Peek || sh.wide.isJoined(ref) {
 		s.putWide(sh, e, words)
 	}
 	if a.Op == algo.Return {

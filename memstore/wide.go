@@ -14,31 +14,66 @@ type wide struct {
 	*table.Table
 	slabs  slab.Slabs
 	limits limits
+	two    [2]int64 // of state
 }
 
-// state returns the words at a ref, with the capacity of the record, and their limit.
-func (w *wide) state(r slab.Ref) ([]int64, weir.Limit) {
+// A record of two small words, such as the end and the count of a window, has them in one.
+const (
+	joined    = 1 << 31 // in the header, instead of the length 2
+	lengthOf  = joined - 1
+	lowerBits = 10 // of the second word
+)
+
+// state returns the words at a ref, with the capacity of the record, and their limit. If they are
+// joined, the result is a copy, valid until the next call.
+func (w *wide) state(r slab.Ref) (words []int64, limit weir.Limit) {
 	rec := w.slabs.Record(r)
-	return rec[1 : 1+rec[0]&(1<<32-1)], w.limits.list[rec[0]>>32].limit
+	limit = w.limits.list[rec[0]>>32].limit
+	if rec[0]&joined != 0 {
+		w.two = [2]int64{rec[1] >> lowerBits, rec[1] & (1<<lowerBits - 1)}
+		return w.two[:], limit
+	}
+	return rec[1 : 1+rec[0]&lengthOf], limit
+}
+
+// isJoined reports whether the words at a ref are in one, so that put has to write changes.
+func (w *wide) isJoined(r slab.Ref) bool { return w.slabs.Record(r)[0]&joined != 0 }
+
+// length returns the number of words that a record of a limit needs for words.
+func length(limit weir.Limit, words []int64) int {
+	if len(words) == 2 && !limit.Spec().Rule.Variable() &&
+		uint64(words[0]) < 1<<(63-lowerBits) && uint64(words[1]) < 1<<lowerBits {
+		return 1
+	}
+	return len(words)
+}
+
+// write writes words of a limit, which need n words, to a record.
+func write(rec []int64, index int64, words []int64, n int) {
+	if n < len(words) {
+		rec[0], rec[1] = index<<32|joined, words[0]<<lowerBits|words[1]
+		return
+	}
+	rec[0] = index<<32 | int64(n)
+	if n > 0 && &rec[1] != &words[0] {
+		copy(rec[1:], words)
+	}
 }
 
 // put writes words to the record r, or to another one if its size does not fit, and
 // returns which. The words may be those of the record itself. It does not change the
 // limit.
 func (w *wide) put(r slab.Ref, words []int64) slab.Ref {
-	rec := w.slabs.Record(r)
-	index := rec[0] >> 32
-	if size := fit(r, len(words)); size != r.Size() {
-		to := w.slabs.Alloc(size)
-		rec = w.slabs.Record(to)
-		copy(rec[1:], words)
-		w.slabs.Release(r)
-		r = to
-	} else if len(words) > 0 && &rec[1] != &words[0] {
-		copy(rec[1:], words)
+	index := w.slabs.Record(r)[0] >> 32
+	n, to := length(w.limits.list[index].limit, words), r
+	if size := fit(r, n); size != r.Size() {
+		to = w.slabs.Alloc(size)
 	}
-	rec[0] = index<<32 | int64(len(words))
-	return r
+	write(w.slabs.Record(to), index, words, n)
+	if to != r {
+		w.slabs.Release(r)
+	}
+	return to
 }
 
 // fit returns the size of the record for n words that are in r. They stay unless they
@@ -67,10 +102,9 @@ func sameState(l, m weir.Limit) bool {
 
 // keep makes a record of words.
 func (w *wide) keep(limit weir.Limit, words []int64) slab.Ref {
-	r := w.slabs.Alloc(slab.SizeOf(len(words)))
-	rec := w.slabs.Record(r)
-	rec[0] = int64(w.limits.retain(limit))<<32 | int64(len(words))
-	copy(rec[1:], words)
+	n := length(limit, words)
+	r := w.slabs.Alloc(slab.SizeOf(n))
+	write(w.slabs.Record(r), int64(w.limits.retain(limit)), words, n)
 	return r
 }
 

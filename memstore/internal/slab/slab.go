@@ -25,8 +25,8 @@ const (
 	// chunkWords is the length of a chunk, unless one record is longer than that.
 	chunkWords = 128
 
-	// sizes are 2, 3, 4, 6, 8, 12, … up to 3·2^23 words.
-	sizes = 48
+	// sizes are 1, 2, 3, 4, 6, 8, 12, … up to 3·2^23 words.
+	sizes = 49
 )
 
 // Size returns the size of the record.
@@ -39,7 +39,12 @@ func (r Ref) index() (i, per int) {
 }
 
 // CapOf returns the number of words of a record of a size.
-func CapOf(size int) int { return (2 + size&1) << (size / 2) }
+func CapOf(size int) int {
+	if size == 0 {
+		return 1
+	}
+	return (2 + (size-1)&1) << ((size - 1) / 2)
+}
 
 // SizeOf returns the smallest size with room for n words.
 func SizeOf(n int) (size int) {
