@@ -139,8 +139,8 @@ func TestRedisLostReply(t *testing.T) {
 	if c, err := g.Counts(ctx, "s", 1); err != nil || c.Free != 9 || c.Backlog != 1 {
 		t.Errorf("Counts = %+v, %v, want 9 free and one entry", c, err)
 	}
-	// A silent server costs only the deadline.
-	g = redisInventory(t, client, redisinventory.Config{Watch: time.Hour, Deadline: 500 * time.Millisecond})
+	// A silent server costs only the deadline, or the timeout of a new connection.
+	g = redisInventory(t, redisFaultClient(t, "redis://"+proxy.Addr), redisinventory.Config{Watch: time.Hour, Deadline: 500 * time.Millisecond})
 	proxy.Set(redistest.DropReplies)
 	began := time.Now()
 	if _, err := g.Status(ctx, "s", 1, "u"); !errors.Is(err, sale.ErrUnavailable) || time.Since(began) > within(5*time.Second) {
