@@ -18,7 +18,8 @@ import (
 	"github.com/floodweir/weir/redisstore"
 )
 
-// A storeRecorder responds to every request with a code and records the commands.
+// A storeRecorder responds to every request with a code and records the commands of the general
+// path, which Lua shares. It decides no Takes of lua/takes.lua, so that they take the general path.
 type storeRecorder struct {
 	code    func(command int) int64
 	release chan struct{} // nil: responds at once
@@ -36,6 +37,10 @@ func (c *storeRecorder) Do(_ context.Context, cmds []redisstore.Command, replies
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, cmd := range cmds {
+		if cmd.Args[1] == "takes" {
+			replies[i].Items = undecided(cmd)
+			continue
+		}
 		c.cmds = append(c.cmds, cmd)
 		item := make([]byte, 56)
 		binary.LittleEndian.PutUint64(item, uint64(c.code(len(c.cmds))))
@@ -43,6 +48,17 @@ func (c *storeRecorder) Do(_ context.Context, cmds []redisstore.Command, replies
 			replies[i].Items = append(replies[i].Items, string(item))
 		}
 	}
+}
+
+// undecided is the reply of lua/takes.lua that leaves every unit to the general path.
+func undecided(cmd redisstore.Command) []string {
+	reply := make([]byte, 16) // the clock, and no admission
+	units := []byte(cmd.Args[0][16:])
+	for unit := uint16(0); len(units) > 0; unit++ {
+		reply = binary.LittleEndian.AppendUint16(reply, unit)
+		units = units[4+12*binary.LittleEndian.Uint16(units):]
+	}
+	return append(make([]string, len(cmd.Keys)), string(reply))
 }
 
 // A storeCase holds the commands of redisstore for requests: the first ones, those after the
@@ -179,7 +195,7 @@ func recordEach(t *testing.T, plan *storePlan, rs []weir.Request) (c storeCase) 
 			t.Fatal(err)
 		}
 		ask := func(r weir.Request) { s.Do(context.Background(), r) }
-		go ask(weir.Request{Verb: weir.Take, Key: "first", Limit: rs[0].Limit, N: 1})
+		go ask(weir.Request{Verb: weir.Peek, Key: "first", Limit: rs[0].Limit, N: 1}) // is one command
 		synctest.Wait()
 		for _, r := range rs {
 			go ask(r)
