@@ -63,9 +63,8 @@ help: ## list the tasks
 # compares a rate or a duration with more than a bound that holds on a busy machine.
 #
 # To change the lanes, move stages in server_lanes: "next" continues a lane and "beside" starts
-# another. What waits most starts first: edge, and the tests of e2e that are not parallel, take a
-# minute each. redis-race computes beside them. flashsale comes after it, because it runs the most
-# tests at once, which keeps both CPUs busy to the end.
+# another. What waits most starts first. redis-race computes and hardly waits, so it comes last and
+# fills the gaps that the others leave.
 # The tests of the Redis store run under the race detector only.
 race       = race $(build) -vet=off -race -timeout=10m -- $(racy)
 unit       = unit $(build) -vet=off -tags=$(tags) -timeout=10m -- $(plain)
@@ -74,14 +73,13 @@ flashsale  = flashsale $(build) -vet=off -count=1 -timeout=20m -- ./e2e/flashsal
 e2e        = e2e $(build) -vet=off -count=1 -timeout=20m -skip=^TestRedis -- ./e2e
 edge       = edge $(build) -vet=off -count=1 -p=1 -timeout=20m -- $(servers)
 
-server_lanes = $(redis_race) next $(flashsale) beside $(e2e) beside $(edge)
+server_lanes = $(flashsale) beside $(e2e) next $(redis_race) beside $(edge)
 
-# With an empty build cache staticcheck keeps one core busy, so it runs beside the tests; the race
-# stage comes first because staticcheck compiles what the stage unit needs.
+# check runs beside the tests. With an empty build cache it keeps one core busy and compiles what the
+# stage unit needs, so the race stage comes first.
 .PHONY: test
 test: need .bin/tally ## everything that CI does: check, all tests with real servers, the race detector
-	@start=$$SECONDS; bad=; make --no-print-directory vet || bad=1; echo "vet: $$((SECONDS - start)) s"; \
-	make --no-print-directory staticcheck & \
+	@start=$$SECONDS; bad=; make --no-print-directory --keep-going check & \
 	.bin/tally $(race) then $(unit) then $(server_lanes) || bad=1; \
 	wait $$! || bad=1; \
 	echo "make test: $$((SECONDS - start)) s"; \
