@@ -19,7 +19,7 @@ import (
 	weirmem "github.com/floodweir/weir/memstore"
 )
 
-// morePeers are the keyed peers of the rows beside those of BenchmarkLocalKeyed.
+// morePeers are the keyed peers of the rows that localKeyedPeers does not have.
 var morePeers = []peer{
 	{"ulule", func(_ testing.TB, perSecond int) func(string) bool {
 		l := ulule.New(ululemem.NewStore(), ulule.Rate{Period: time.Second, Limit: int64(perSecond)})

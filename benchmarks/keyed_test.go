@@ -24,18 +24,24 @@ type peer struct {
 	open func(b testing.TB, perSecond int) func(key string) bool
 }
 
+// keyedLimiter returns a limiter with room for the keys of every load.
+func keyedLimiter(t testing.TB, perSecond int) *weir.Limiter {
+	t.Helper()
+	store, err := weirmem.New(weirmem.Config{MaxKeys: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	lim, err := weir.New(store, weir.MustLimit(fmt.Sprintf("%d/s", perSecond)), weir.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lim
+}
+
 var keyedPeers = []peer{
 	{"weir", func(b testing.TB, perSecond int) func(string) bool {
-		store, err := weirmem.New(weirmem.Config{MaxKeys: 4 << 20})
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(func() { store.Close() })
-		lim, err := weir.New(store, weir.MustLimit(fmt.Sprintf("%d/s", perSecond)), weir.Config{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		ctx := context.Background()
+		lim, ctx := keyedLimiter(b, perSecond), context.Background()
 		return func(key string) bool {
 			d, err := lim.Take(ctx, key, 1)
 			if err != nil {
@@ -96,10 +102,7 @@ var keyedPeers = []peer{
 // BenchmarkKeyed measures decisions in this process: one hot key, 100,000 keys, and keys that
 // are all denied.
 func BenchmarkKeyed(b *testing.B) {
-	keys := make([]string, 100_000)
-	for i := range keys {
-		keys[i] = fmt.Sprintf("tenant-0042/user-%08d", i)
-	}
+	keys := names(100_000)
 	for _, load := range []struct {
 		name      string
 		perSecond int

@@ -1,13 +1,7 @@
 package benchmarks
 
 import (
-	"slices"
 	"testing"
-	"time"
-
-	sentinel "github.com/alibaba/sentinel-golang/api"
-	juju "github.com/juju/ratelimit"
-	uber "go.uber.org/ratelimit"
 
 	"github.com/floodweir/weir/benchmarks/compare"
 )
@@ -28,7 +22,7 @@ func localRows() (rows []compare.Row) {
 			[]compare.Goal{{Contender: "floor", Column: "wall", Least: 1 / 1.2}, {Contender: "x-time-rate", Column: "wall", Least: 6}}},
 	} {
 		row := compare.Row{Name: r.name, Title: r.title, Base: "weir", Columns: local, Goals: r.goals}
-		for _, p := range slices.Concat(localPeers, moreLocalPeers) {
+		for _, p := range localPeers {
 			if p.name == "uber" && r.denied {
 				continue // it waits
 			}
@@ -48,33 +42,4 @@ func localRows() (rows []compare.Row) {
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-// moreLocalPeers are peers of the rows beside those of BenchmarkLocal.
-var moreLocalPeers = []localPeer{
-	{"uber", func(testing.TB, bool) func() bool {
-		l := uber.New(1_000_000_000)
-		return func() bool { l.Take(); return true }
-	}},
-	{"juju", func(_ testing.TB, denied bool) func() bool {
-		l := juju.NewBucketWithRate(1e9, 1<<40)
-		if denied {
-			l = juju.NewBucket(24*time.Hour, 1)
-		}
-		return func() bool { return l.TakeAvailable(1) > 0 }
-	}},
-	{"sentinel", func(t testing.TB, denied bool) func() bool {
-		startSentinel(t)
-		if err := sentinelFlow(denied); err != nil {
-			t.Fatal(err)
-		}
-		return func() bool {
-			e, blocked := sentinel.Entry("flow")
-			if blocked != nil {
-				return false
-			}
-			e.Exit()
-			return true
-		}
-	}},
 }

@@ -2,19 +2,19 @@ package benchmarks
 
 import (
 	"context"
-	"fmt"
 	"hash/maphash"
-	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	sentinel "github.com/alibaba/sentinel-golang/api"
 	"github.com/failsafe-go/failsafe-go/ratelimiter"
+	juju "github.com/juju/ratelimit"
 	golimiter "github.com/sethvargo/go-limiter"
 	golimitermem "github.com/sethvargo/go-limiter/memorystore"
+	uber "go.uber.org/ratelimit"
 	"golang.org/x/time/rate"
 
-	"github.com/floodweir/weir"
 	weirmem "github.com/floodweir/weir/memstore"
 )
 
@@ -125,35 +125,31 @@ var localPeers = []localPeer{
 		}
 		return ratelimiter.NewBursty[any](4e9, time.Second).TryAcquirePermit
 	}},
-}
-
-// BenchmarkLocal measures one limiter without keys in this process. The row floor is a bare
-// compare-and-swap; the ratio to it within one run is the figure to compare.
-func BenchmarkLocal(b *testing.B) {
-	for _, answer := range []string{"allowed", "denied"} {
-		for _, p := range localPeers {
-			b.Run(answer+"/1/"+p.name, func(b *testing.B) {
-				allow := p.open(b, answer == "denied")
-				allow()
-				b.ReportAllocs()
-				for b.Loop() {
-					allow()
-				}
-			})
+	{"uber", func(testing.TB, bool) func() bool {
+		l := uber.New(1_000_000_000)
+		return func() bool { l.Take(); return true }
+	}},
+	{"juju", func(_ testing.TB, denied bool) func() bool {
+		l := juju.NewBucketWithRate(1e9, 1<<40)
+		if denied {
+			l = juju.NewBucket(24*time.Hour, 1)
 		}
-		for _, p := range localPeers {
-			b.Run(answer+"/parallel/"+p.name, func(b *testing.B) {
-				allow := p.open(b, answer == "denied")
-				allow()
-				b.ReportAllocs()
-				b.RunParallel(func(pb *testing.PB) {
-					for pb.Next() {
-						allow()
-					}
-				})
-			})
+		return func() bool { return l.TakeAvailable(1) > 0 }
+	}},
+	{"sentinel", func(t testing.TB, denied bool) func() bool {
+		startSentinel(t)
+		if err := sentinelFlow(denied); err != nil {
+			t.Fatal(err)
 		}
-	}
+		return func() bool {
+			e, blocked := sentinel.Entry("flow")
+			if blocked != nil {
+				return false
+			}
+			e.Exit()
+			return true
+		}
+	}},
 }
 
 // localKeyedPeers are keyedPeers without their results, and the floor.
@@ -164,16 +160,7 @@ var localKeyedPeers = append([]peer{
 		return func(key string) bool { return f.take(key, interval, int64(time.Second)) }
 	}},
 	{"weir/AllowKey", func(b testing.TB, perSecond int) func(string) bool {
-		store, err := weirmem.New(weirmem.Config{MaxKeys: 4 << 20})
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(func() { store.Close() })
-		lim, err := weir.New(store, weir.MustLimit(fmt.Sprintf("%d/s", perSecond)), weir.Config{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		return lim.AllowKey
+		return keyedLimiter(b, perSecond).AllowKey
 	}},
 	{"go-limiter-1h", func(b testing.TB, perSecond int) func(string) bool {
 		store, err := golimitermem.New(&golimitermem.Config{Tokens: uint64(perSecond) * 3600, Interval: time.Hour})
@@ -189,42 +176,3 @@ var localKeyedPeers = append([]peer{
 		}
 	}},
 }, keyedPeers...)
-
-// BenchmarkLocalKeyed measures decisions about keys on one goroutine: 100,000 keys drawn evenly,
-// and a million of which few are drawn often (Zipf, s = 1.1).
-func BenchmarkLocalKeyed(b *testing.B) {
-	keys := make([]string, 1_000_000)
-	for i := range keys {
-		keys[i] = fmt.Sprintf("tenant-0042/user-%08d", i)
-	}
-	r := rand.New(rand.NewPCG(1, 2))
-	z := rand.NewZipf(r, 1.1, 1, uint64(len(keys)-1))
-	draws := make([]uint32, 1<<20)
-	for _, load := range []string{"hot", "100k", "1M-zipf"} {
-		n := len(keys)
-		for i := range draws {
-			switch load {
-			case "hot":
-				n, draws[i] = 1, 0
-			case "100k":
-				n, draws[i] = 100_000, uint32(r.IntN(100_000))
-			default:
-				draws[i] = uint32(z.Uint64())
-			}
-		}
-		for _, p := range localKeyedPeers {
-			b.Run(load+"/"+p.name, func(b *testing.B) {
-				take := p.open(b, 1_000_000)
-				for _, k := range keys[:n] {
-					take(k)
-				}
-				b.ReportAllocs()
-				i := 0
-				for b.Loop() {
-					take(keys[draws[i&(1<<20-1)]])
-					i++
-				}
-			})
-		}
-	}
-}

@@ -2,8 +2,8 @@ package benchmarks
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -199,39 +199,20 @@ func redisRows() (rows []compare.Row) {
 
 // onRedis measures callers that take from keys. They share the functions in turn.
 func onRedis(t testing.TB, server *redistest.Server, callers int, keys []string, takes []func(string) (bool, error)) compare.Measure {
+	calls := make([]func(int) error, callers)
+	for i := range calls {
+		take := takes[i%len(takes)]
+		calls[i] = func(n int) error {
+			ok, err := take(keys[n*7919%len(keys)])
+			if err == nil && !ok {
+				err = errors.New("denied")
+			}
+			return err
+		}
+	}
 	run := func(t testing.TB, d time.Duration) compare.Sample {
-		spent := make([][]time.Duration, callers)
-		var failed atomic.Pointer[error]
-		var stop atomic.Bool
 		redis, client := used(t, server.PID()), own(t)
-		began := time.Now()
-		timer := time.AfterFunc(d, func() { stop.Store(true) })
-		defer timer.Stop()
-		var wait sync.WaitGroup
-		for i := range callers {
-			wait.Go(func() {
-				take := takes[i%len(takes)]
-				for n := i; !stop.Load(); n += callers {
-					start := time.Now()
-					ok, err := take(keys[n*7919%len(keys)])
-					if err == nil && !ok {
-						err = fmt.Errorf("denied")
-					}
-					if err != nil {
-						failed.Store(&err)
-						return
-					}
-					spent[i] = append(spent[i], time.Since(start))
-				}
-			})
-		}
-		wait.Wait()
-		took := time.Since(began)
-		if err := failed.Load(); err != nil {
-			t.Fatal(*err)
-		}
-		all := slices.Concat(spent...)
-		slices.Sort(all)
+		all, took := callFor(t, d, calls)
 		n := float64(len(all))
 		return compare.Sample{
 			"redis": (used(t, server.PID()) - redis) / n / 1e3, "client": (own(t) - client) / n / 1e3, "wall": float64(took) / n / 1e3,

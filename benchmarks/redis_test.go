@@ -42,10 +42,7 @@ func overConn(b testing.TB, conn redisstore.Conn) func(string) bool {
 // 1,000 keys on a real Redis. "redis-µs/op" is the CPU time of Redis for one decision. Redis
 // runs commands on one core, so its inverse is the capacity of one instance.
 func BenchmarkRedis(b *testing.B) {
-	keys := make([]string, 1000)
-	for i := range keys {
-		keys[i] = fmt.Sprintf("tenant-0042/user-%08d", i)
-	}
+	keys := names(1000)
 	server := redistest.Start(b)
 	client := goredis.NewClient(&goredis.Options{Addr: server.Addr, MaxRetries: -1, PoolSize: 256})
 	defer client.Close()
