@@ -309,3 +309,36 @@ func TestAccounts(t *testing.T) {
 		t.Errorf("at the end %+v, want no reservations and only shared states", st)
 	}
 }
+
+// TestKeysInUseStay checks that keys which are asked for again within a second of being full stay in
+// a table that grows, and that it drops them later. Those with debt stay in either case.
+func TestKeysInUseStay(t *testing.T) {
+	for _, first := range []int64{1, begin} { // the clock may begin near 0
+		for _, limit := range []string{"1000000/s", "1000000/ms fixed_window"} {
+			clock := clockAt(first)
+			s := newStore(t, memstore.Config{Clock: clock.Load})
+			const n = 3000
+			fill := func(prefix, limit string) int {
+				for i := range n {
+					take(t, s, prefix+strconv.Itoa(i), weir.MustLimit(limit), 1)
+				}
+				return s.Stats().Keys
+			}
+			fill("debt ", "1/h burst 2")
+			fill("used ", limit)
+			clock.Add(500_000)
+			if keys := fill("other ", limit); keys != 3*n {
+				t.Errorf("%s: %d keys, want %d: all those of the last second", limit, keys, 3*n)
+			}
+			clock.Add(2_000_000)
+			if keys := fill("later ", limit); keys > 3*n || keys < 2*n {
+				t.Errorf("%s: %d keys, want those with debt and those of the last second: %d to %d", limit, keys, 2*n, 3*n)
+			}
+			for i := range n {
+				if d := take(t, s, "debt "+strconv.Itoa(i), weir.MustLimit("1/h burst 2"), 2); d.OK {
+					t.Fatal("a key with debt was dropped")
+				}
+			}
+		}
+	}
+}

@@ -47,7 +47,8 @@
 //	sliding log                         16 per stored admission
 //	concurrency                         24 per slot in use
 //
-// A reservation takes about 130 bytes.
+// A reservation takes about 130 bytes. A key that is as if never used stays for a second after
+// that, unless its room is needed, so that a key in use need not be added again.
 //
 // # Time
 //

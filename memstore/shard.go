@@ -108,6 +108,14 @@ func (s *Store) putWide(sh *shard, e *table.Entry, words []int64) {
 	}
 }
 
+// keepFor is the time, in µs, for which a table that grows keeps a key that is as if never used. A
+// key in use would otherwise be added again at its next request. A full store drops it at once.
+const keepFor = 1_000_000
+
+// idle returns the instant up to which keys must have been as if never used to be dropped by a
+// table that grows. It requires mu.
+func (sh *shard) idle() int64 { return max(0, sh.latest-keepFor) }
+
 // addNarrow adds a narrow state of a hash. e is the entry of the hash if it has one,
 // with the word dropped. It requires mu, and that no txn works on an entry.
 func (s *Store) addNarrow(sh *shard, e *table.Entry, hash, word uint64) {
@@ -120,8 +128,9 @@ func (s *Store) addNarrow(sh *shard, e *table.Entry, hash, word uint64) {
 	}
 	t := sh.narrow.Load()
 	if t.Full() {
+		idle := sh.idle()
 		for i := range t.Entries {
-			s.dropNarrow(sh, &t.Entries[i], sh.latest)
+			s.dropNarrow(sh, &t.Entries[i], idle)
 		}
 		t = t.Moved()
 		t.Add(hash, word)
@@ -140,8 +149,9 @@ func (s *Store) addWide(sh *shard, e *table.Entry, hash uint64, r slab.Ref) {
 		return
 	}
 	if sh.wide.Full() {
+		idle := sh.idle()
 		for i := range sh.wide.Entries {
-			s.dropWide(sh, &sh.wide.Entries[i], sh.latest)
+			s.dropWide(sh, &sh.wide.Entries[i], idle)
 		}
 		sh.wide.Table = sh.wide.Moved()
 	}
