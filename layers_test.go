@@ -88,7 +88,10 @@ var layout = map[string]row{
 	"failover":  {layer: 3},
 	"denycache": {layer: 3}, // denials of a store, repeated
 	"enforce":   {layer: 3}, // policies and a store, for every interface
+	"share":     {layer: 3}, // parts of limits, decided locally
 	"storetest": {layer: 3},
+
+	"share/ledgertest": {layer: 4}, // the conformance suite of ledgers
 
 	"protect": {layer: 2}, // protection by resource, for every interface
 
