@@ -24,6 +24,7 @@ var (
 	persons = regexp.MustCompile(`\b([Nn]obody|[Ss]omebody|[Ww]hoever)\b`)
 	telling = regexp.MustCompile(`(?i)\b(told|tells)\b`)
 	block   = regexp.MustCompile("(?ms)^\\s*```.*?^\\s*```\\s*$")
+	other   = regexp.MustCompile(`(?m)^English · \[简体中文\].*$`) // the link to the Chinese page
 	forms   = regexp.MustCompile(`(?m)^\s*// (?:(?:A|An|The) )?\S+ (?:is|are) (?:what|who|that of|those of)\b`)
 )
 
@@ -33,7 +34,7 @@ const window = 6
 type figures struct {
 	persons, telling, forms int
 	lines                   map[string]int // by area and kind
-	pages, words, prose     int            // English; prose is words outside of code blocks
+	pages, words, prose     int            // English; prose is words outside of code blocks and links to the Chinese page
 	windows                 map[uint64]int // windows of lines, by hash
 }
 
@@ -86,7 +87,7 @@ func (f *figures) file(name, ext, text string) {
 		if !strings.Contains(name, "zh-CN") {
 			f.pages++
 			f.words += len(strings.Fields(text))
-			f.prose += len(strings.Fields(block.ReplaceAllString(text, "")))
+			f.prose += len(strings.Fields(block.ReplaceAllString(other.ReplaceAllString(text, ""), "")))
 		}
 		return
 	}
