@@ -78,6 +78,7 @@ var layout = map[string]row{
 	"budget/stream": {layer: 2}, // streams event by event, and their ends
 
 	"memstore":                 {layer: 2},
+	"pgstore":                  {layer: 3},
 	"redisstore":               {layer: 2},
 	"policy":                   {layer: 2},
 	"policy/internal/*":        {layer: 1},
