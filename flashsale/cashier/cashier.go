@@ -174,6 +174,34 @@ func (k *Cashier) Checkout(ctx context.Context, user, receipt, returnURL string)
 	return r, c.URL, nil
 }
 
+// Returned reports that the buyer is back from the provider's page. If the order is not paid yet, its
+// provider is asked soon: its notification may be lost. The wait is an eighth of the age of the
+// payment, at least a second, so that repeated calls do not make many questions.
+func (k *Cashier) Returned(ctx context.Context, user, receipt string) error {
+	r, err := k.c.Shop.Order(ctx, user, receipt)
+	if err != nil || r.State != sale.PendingPay {
+		return err
+	}
+	in, err := k.c.Keys.OpenReceipt(receipt)
+	if err != nil { // Order has opened it
+		return fmt.Errorf("cashier: receipt: %w", sale.ErrNotFound)
+	}
+	opened, err := k.c.Ledger.Checkouts(ctx, in.ID)
+	if err != nil {
+		return err
+	}
+	now := k.c.Shop.Now()
+	for _, c := range opened {
+		soon := now.Add(max(time.Second, now.Sub(c.OpenedAt)/8))
+		if c.State == sale.CheckoutOpen && soon.Before(c.Due) {
+			if err := k.c.Ledger.PostponeCheckout(ctx, c.ID(), soon, false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // open opens a payment at the provider and checks what it returns.
 func (k *Cashier) open(ctx context.Context, p payments.Payments, c sale.Checkout, of sale.Sale, returnURL string) (ref, page string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, createWithin)

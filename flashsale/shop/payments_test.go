@@ -181,6 +181,42 @@ func TestMoney(t *testing.T) {
 	}
 }
 
+// TestReturned checks that a payment whose notification is lost is found soon after the buyer is back.
+// Repeated reports do not cause many questions to the provider.
+func TestReturned(t *testing.T) {
+	for provider, with := range map[string]func(*till){"bank": withBank, "stripe": withStripe} {
+		t.Run(provider, func(t *testing.T) {
+			inTill(t, with, func(b *till) {
+				receipt, ref := b.checkout("alice")
+				b.order(b.world.Shop, "alice", receipt)
+				back := func() {
+					t.Helper()
+					if err := b.Returned(b.ctx, "alice", receipt); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for range 30 { // 3 s
+					back()
+					after(100 * time.Millisecond)
+				}
+				if n := b.Cashier.Stats().Settled; n < 1 || n > 3 {
+					t.Errorf("the provider was asked %d times in 3 s, want 1 to 3", n)
+				}
+				b.bank.Set(paytest.Faults{Lose: true})
+				if err := b.bank.Pay(ref); err != nil {
+					t.Fatal(err)
+				}
+				back()
+				b.becomes("paid", "alice", receipt, sale.Paid, 0, 0, 2*time.Second)
+				back()
+				if err := b.Returned(b.ctx, "bob", receipt); !errors.Is(err, sale.ErrNotFound) {
+					t.Errorf("another buyer is back: %v", err)
+				}
+			})
+		})
+	}
+}
+
 // TestMoneyOfSeveralUnits checks that an order of three units has one payment of three prices, and
 // one refund. The price of one unit does not pay it.
 func TestMoneyOfSeveralUnits(t *testing.T) {

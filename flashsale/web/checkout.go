@@ -18,6 +18,9 @@ type Cashier interface {
 	// Checkout returns the URL at which the buyer pays an order; empty if it is paid.
 	Checkout(ctx context.Context, user, receipt, returnURL string) (sale.Receipt, string, error)
 
+	// Returned reports that the buyer is back from that URL.
+	Returned(ctx context.Context, user, receipt string) error
+
 	// Notify handles a notification of a payment provider and returns the response.
 	Notify(provider string, r *http.Request, body []byte) payments.Reply
 }
@@ -49,6 +52,15 @@ func (c *call) checkout(w http.ResponseWriter) {
 		}
 		return b
 	})
+}
+
+// returned has the provider asked about the payment of a buyer who is back from its page.
+func returned(c *call, w http.ResponseWriter) {
+	if err := c.config.Cashier.Returned(c.r.Context(), c.user, c.id); err != nil {
+		c.fail(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // notify passes a notification of a payment provider to the cashier, before all limits: a

@@ -22,6 +22,15 @@ import (
 type counter struct {
 	checkout func(user, receipt, back string) (sale.Receipt, string, error)
 	notices  []string
+	returned []string
+}
+
+func (c *counter) Returned(_ context.Context, user, receipt string) error {
+	c.returned = append(c.returned, user+" "+receipt)
+	if receipt == "down" {
+		return sale.ErrUnavailable
+	}
+	return nil
 }
 
 func (c *counter) Checkout(_ context.Context, user, receipt, back string) (sale.Receipt, string, error) {
@@ -88,6 +97,8 @@ func TestNoMock(t *testing.T) {
 		{"/api/orders/done/pay", "{}", "200"},
 		{"/api/orders/late/pay", "{}", "409  conflict"},
 		{"/api/orders/down/pay", "{}", "503  unavailable"},
+		{"/api/orders/ofu/returned", "", "204"},
+		{"/api/orders/down/returned", "", "503  unavailable"},
 	} {
 		w := s.ask("POST", test.path, "u", test.body)
 		if got := webtest.Summary(w); got != test.want {
@@ -99,6 +110,10 @@ func TestNoMock(t *testing.T) {
 	}
 	if w := s.ask("POST", "/api/orders/ofu/pay", "", "{}"); w.Code != http.StatusUnauthorized {
 		t.Errorf("without a session: %d", w.Code)
+	}
+
+	if got := fmt.Sprint(k.returned); got != "[u ofu u down]" {
+		t.Errorf("buyers who are back: %s", got)
 	}
 
 	// Notifications pass all limits: 200 of one address at once.

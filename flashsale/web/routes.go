@@ -53,6 +53,7 @@ func routes(mock bool) map[string]route {
 		return all
 	}
 	all["POST /api/orders/{id}/pay"] = route{handle: (*call).checkout, receipt: true, valid: isReceipt, user: true}
+	all["POST /api/orders/{id}/returned"] = route{handle: returned, receipt: true, valid: isReceipt, user: true}
 	all["POST /api/payments/notify/{id}"] = route{handle: notify, valid: isReceipt, direct: true}
 	return all
 }

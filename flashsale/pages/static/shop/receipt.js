@@ -16,6 +16,7 @@ const LONGEST = 600_000; // the longest delay of the mock provider
 // payment may arrive.
 const AWAY = "fs.away";
 const LATEST = 120_000; // after the deadline
+const ASK = 5000; // between questions to the provider
 const isAway = (r) => (local.get(AWAY)?.[r.receipt] ?? 0) > now();
 
 function goAway(r) {
@@ -36,6 +37,7 @@ export class Receipt {
   #who; // the contact in the server's response
   #contact; // its form
   #late = false; // a payment that will be too late is in progress
+  #asked = 0; // when this page last reported that the buyer is back from the provider
 
   constructor(r, changed, named = false) {
     this.#slot = new Slot({ class: "card receipt", "data-receipt": r.receipt });
@@ -52,6 +54,10 @@ export class Receipt {
     this.#who = r.contact ?? this.#who; // a status has no contact
     this.el.dataset.state = r.state;
     this.draw();
+    if (r.state === "pending_pay" && isAway(r) && now() > this.#asked + ASK) {
+      this.#asked = now();
+      void call("POST", `/api/orders/${encodeURIComponent(r.receipt)}/returned`); // its notification may be lost
+    }
   }
 
   // due reports whether to reload the order.
