@@ -187,9 +187,9 @@ func (s *Store) send(ops []*op) {
 		}
 		return
 	}
-	calls := s.encodeTakes(ops, clock)
-	if calls == nil {
-		calls = s.encode(ops, clock)
+	calls, others := s.encodeTakes(ops, clock)
+	if others != nil {
+		calls = append(calls, s.encode(others, clock)...)
 	}
 	for calls != nil {
 		cmds := make([]Command, len(calls))

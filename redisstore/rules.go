@@ -21,9 +21,9 @@ type known struct {
 	stored string // the rule as it is stored with a named state, or empty
 	all    string // more params than packed, for a state of another version of the rule, or empty
 	rule   algo.Rule
-	bucket *algo.TokenBucket // rule, if it is one
-	slots  bool              // a concurrency limit: its state contains the reservations
-	dated  bool              // a calendar: the params depend on the time
+	take   func(pair, algo.Ask) (pair, algo.Result) // the twin of rule in lua/takes.lua, or nil
+	slots  bool                                     // a concurrency limit: its state contains the reservations
+	dated  bool                                     // a calendar: the params depend on the time
 
 	// reserves is set when the script has required the keys of reservations. Every later
 	// call declares them.
@@ -84,10 +84,10 @@ func newKnown(l weir.Limit) *known {
 		name:  ruleName(rule),
 		text:  encode(l.Spec().State, false),
 		rule:  rule,
+		take:  takeBy(rule),
 		slots: l.IsConcurrency(),
 		dated: l.Period() == 0, // the windows of a calendar
 	}
-	k.bucket, _ = rule.(*algo.TokenBucket)
 	k.packed = k.pack(1)
 	if b, ok := rule.(*algo.TenantBucket); ok {
 		k.all = packed(b.AllParams(), rule)

@@ -10,7 +10,7 @@ import (
 	"github.com/floodweir/weir/internal/algo"
 )
 
-// Takes of token buckets have a script of their own, lua/takes.lua, which replies with the
+// Takes of token buckets and fixed windows have a script of their own, lua/takes.lua, which replies with the
 // states before the call. From those, the decisions are computed here. Equal requests of several
 // callers are one unit of the call, so that the cost of a hot key does not grow with its callers.
 
@@ -31,20 +31,18 @@ type taking struct {
 	n     int64
 }
 
-// encodeTakes returns calls of lua/takes.lua for ops, one for each slot; or nil if that cannot decide
-// all of them.
-func (s *Store) encodeTakes(ops []*op, clock int64) []*batchCall {
-	for _, o := range ops {
-		if !o.takes() {
-			return nil
-		}
-	}
-	calls := make([]*batchCall, 0, 1)
+// encodeTakes returns calls of lua/takes.lua, one for each slot, and the ops that have another kind
+// of request. Concurrent ops have no order.
+func (s *Store) encodeTakes(ops []*op, clock int64) (calls []*batchCall, others []*op) {
 	var bySlot map[uint16]*batchCall
 	if s.cluster && len(ops) > 1 {
 		bySlot = make(map[uint16]*batchCall, len(ops))
 	}
-	for _, o := range ops {
+	for i, o := range ops {
+		if !s.takes(o) {
+			others = append(others, o)
+			continue
+		}
 		k := s.rules.of(o.rs[0].Limit)
 		name, tag := s.stateName(o.rs[0].Key, k.text)
 		var to *batchCall
@@ -56,54 +54,58 @@ func (s *Store) encodeTakes(ops []*op, clock int64) []*batchCall {
 		case len(calls) > 0:
 			to = calls[0]
 		}
-		if to == nil {
-			to = &batchCall{call: s.newCall(each, clock, len(ops))}
+		created := to == nil
+		if created {
+			to = &batchCall{call: s.newCall(each, clock, len(ops)-i)}
 			to.head = to.head[:modeAt]
 			to.arg(takesScript)
+		}
+		if !to.take(o, k, name) {
+			others = append(others, o)
+		} else if created {
 			calls = append(calls, to)
 			if bySlot != nil {
 				bySlot[slot] = to
 			}
 		}
-		if !to.take(o, k, name) {
-			return nil
-		}
 	}
-	return calls
+	return calls, others
 }
 
-// takes reports whether o has only Takes without further parts.
-func (o *op) takes() bool {
+// takes reports whether o has only Takes without further parts, of rules that lua/takes.lua decides.
+func (s *Store) takes(o *op) bool {
 	if o.general || o.reserves || o.whole || o.mode != each && o.mode != all {
 		return false
 	}
 	for i := range o.rs {
-		if r := &o.rs[i]; r.Verb != weir.Take || r.N <= 0 || len(r.From) > 0 {
+		r := &o.rs[i]
+		if r.Verb != weir.Take || r.N <= 0 || len(r.From) > 0 {
+			return false
+		}
+		if k := s.rules.of(r.Limit); k.take == nil || k.reserves.Load() {
 			return false
 		}
 	}
 	return true
 }
 
-// take adds an op, whose first request has the rule k and the state name. It returns false if
-// lua/takes.lua cannot decide it.
+// take adds an op, whose first request has the rule k and the state name. It adds nothing and returns
+// false if two requests of the op have one state.
 func (c *batchCall) take(o *op, k *known, name string) bool {
-	from := len(c.takings)
+	from, names := len(c.takings), len(c.named)
 	for i := range o.rs {
 		r := &o.rs[i]
 		if i > 0 {
 			k = c.store.rules.of(r.Limit)
 			name, _ = c.store.stateName(r.Key, k.text)
 		}
-		if k.bucket == nil || k.reserves.Load() {
+		key, _ := c.key(name, false)
+		if c.named[key-1].op == o {
+			c.takings = c.takings[:from]
+			c.dropKeys(names)
 			return false
 		}
-		key, _ := c.key(name, false)
-		for _, t := range c.takings[from:] {
-			if t.key == key {
-				return false
-			}
-		}
+		c.named[key-1].op = o
 		c.takings = append(c.takings, taking{k, key, c.takeRule(k), min(r.N, algo.MaxInstant)})
 	}
 	c.ops = append(c.ops, o)
@@ -174,8 +176,28 @@ func (c *batchCall) packUnits() {
 	c.head = b
 }
 
-// A pair is the TAT of a token bucket.
-type pair struct{ us, rem int64 }
+// A pair is the state of a rule that lua/takes.lua decides.
+type pair [2]int64
+
+// takeBy returns the twin of a rule in lua/takes.lua, or nil. The windows of a calendar depend on the
+// time.
+func takeBy(rule algo.Rule) func(pair, algo.Ask) (pair, algo.Result) {
+	switch rule := rule.(type) {
+	case *algo.TokenBucket:
+		return func(s pair, a algo.Ask) (pair, algo.Result) {
+			us, rem, r := rule.Step(s[0], s[1], a)
+			return pair{us, rem}, r
+		}
+	case *algo.FixedWindow:
+		if rule.Periodic() {
+			return func(s pair, a algo.Ask) (pair, algo.Result) {
+				_, r := rule.Do(s[:], a)
+				return s, r
+			}
+		}
+	}
+	return nil
+}
 
 // decodeTakes computes the decisions of the ops from the reply of lua/takes.lua. It returns the ops that
 // the script did not decide.
@@ -231,8 +253,8 @@ func (o *op) decide(takings []taking, states []pair, clock int64) bool {
 	after := few[:0]
 	for i, t := range takings {
 		s := states[t.key-1]
-		us, rem, r := t.known.bucket.Step(s.us, s.rem, algo.Ask{Op: algo.Take, Now: clock, N: t.n})
-		after = append(after, pair{us, rem})
+		next, r := t.known.take(s, algo.Ask{Op: algo.Take, Now: clock, N: t.n})
+		after = append(after, next)
 		o.ok = o.ok && r.OK
 		if o.codes != nil {
 			o.codes[i] = codeDenied
@@ -250,19 +272,19 @@ func (o *op) decide(takings []taking, states []pair, clock int64) bool {
 	return o.ok
 }
 
-// parsePair parses the state of a token bucket, [µs,units,last] or [µs,units,last,"rule"].
+// parsePair parses a state of two words, [word,word,last] or [word,word,last,"rule"].
 func parsePair(text string) (p pair, err error) {
 	if text == "" {
 		return p, nil
 	}
-	us, rest, _ := strings.Cut(strings.TrimPrefix(text, "["), ",")
-	rem, _, ok := strings.Cut(rest, ",")
-	p.us, err = strconv.ParseInt(us, 10, 64)
+	first, rest, _ := strings.Cut(strings.TrimPrefix(text, "["), ",")
+	second, _, ok := strings.Cut(rest, ",")
+	p[0], err = strconv.ParseInt(first, 10, 64)
 	if err == nil {
-		p.rem, err = strconv.ParseInt(rem, 10, 64)
+		p[1], err = strconv.ParseInt(second, 10, 64)
 	}
 	if err != nil || !ok {
-		return p, fmt.Errorf("script: got the state %.60q, want that of a token bucket", text)
+		return p, fmt.Errorf("script: got the state %.60q, want two words and an instant", text)
 	}
 	return p, nil
 }

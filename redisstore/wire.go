@@ -94,6 +94,7 @@ type named struct {
 	name          string
 	key, reserves int
 	unit          int // the last one with the state, from 1
+	op            *op // the last one of lua/takes.lua with the state
 }
 
 type ruleAt struct {
@@ -158,6 +159,16 @@ func (c *call) key(name string, reserves bool) (key, reservations int) {
 		n.reserves = len(c.keys) - 1
 	}
 	return n.key, n.reserves
+}
+
+// dropKeys removes the names after the first n, which no request has.
+func (c *call) dropKeys(n int) {
+	if c.index != nil {
+		for _, dropped := range c.named[n:] {
+			delete(c.index, dropped.name)
+		}
+	}
+	c.keys, c.named = c.keys[:n], c.named[:n]
 }
 
 func (c *call) rule(k *known) int {

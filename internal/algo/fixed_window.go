@@ -81,6 +81,9 @@ func (w *FixedWindow) Horizon() int64 {
 	return w.period
 }
 
+// Periodic reports whether all windows have one length: they are not those of a calendar.
+func (w *FixedWindow) Periodic() bool { return w.calendar == nil }
+
 // Params are the count, the period, and 1 if windows begin at multiples of the
 // period since the epoch, else 0. For a calendar they are the count, 0, and
 // the bounds of four windows in order: the one before now's, now's, and the two

@@ -1,4 +1,5 @@
--- The fast branch: Takes of token buckets, single ones and groups that charge all or none.
+-- The fast branch: Takes of token buckets and fixed windows, single ones and groups that charge all
+-- or none.
 --
 -- KEYS      states, each once
 -- ARGV[1]   clock and slack, as in main.lua, and units, packed, little-endian. A unit is
@@ -15,10 +16,14 @@
 --           clock and the admissions, 8 bytes each, and the indexes from 0 of the units that
 --           were not decided, 2 bytes each
 --
--- The caller computes the decisions from that with the twin, internal/algo/token_bucket.go.
+-- The caller computes the decisions from that with the twins, internal/algo/token_bucket.go and
+-- internal/algo/fixed_window.go.
 -- Of the equal groups of a unit, as many are admitted as fit: the first ones. A unit is not
 -- decided, and writes nothing, if a state is of another rule, is no state, has reservations, or
 -- is later than the clock: the general path decides these.
+--
+-- The params of a token bucket are eight numbers, those of a fixed window four. A state of either is
+-- an instant and a number: the units of a TAT, or the tokens used in a window.
 
 local unpack, call, attempt = struct.unpack, redis.call, redis.pcall
 local floor, format, match = math.floor, string.format, string.match
@@ -31,24 +36,31 @@ if clock == 0 then
 end
 
 local out = {}
-local owed, rest, tails = {}, {}, {} -- of the states by key: what is owed at clock, and the end of the text
+local owed, rest, tails = {}, {}, {} -- of the states by key: the instant less clock, the number, and the end of the text
 local changed = {}
 local admitted, undecided = 0, ''
 local rules, balance, product = {}, nil, nil
 
+-- Of a window, k is 0, tu the count, and tr the time until the end of a window that begins at clock.
 local current, rule, k, tu, tr, span, span_rem, tail
 local function use_rule(at)
   rule = rules[at]
   if not rule then
-    rule = { unpack('<i8i8i8i8i8i8i8', ARGV[at]) }
-    local text = ARGV[at + 1]
+    local packed, text = ARGV[at], ARGV[at + 1]
+    if #packed == 32 then
+      local count, period, epoch = unpack('<i8i8i8', packed)
+      if epoch == 1 then period = (floor(clock / period) + 1) * period - clock end
+      rule = { 0, count, period }
+    else
+      rule = { unpack('<i8i8i8i8i8i8i8', packed) }
+    end
     rule[8] = text == '' and ']' or ',"' .. text .. '"]'
     rules[at] = rule
   end
   current, k, tu, tr, span, span_rem, tail = at, rule[1], rule[2], rule[3], rule[5], rule[6], rule[8]
 end
 
--- read reads a state, and returns what is owed; nil if the general path has to decide.
+-- read reads a state, and returns its instant; nil if the general path has to decide.
 local function read(key)
   local v = attempt('GET', KEYS[key])
   if not v then
@@ -62,7 +74,7 @@ local function read(key)
   if more ~= tail or last + 0 > clock then return nil end
   out[key] = v
   local d = us - clock
-  if d < 0 then d, rem = 0, 0 end
+  if d < 0 or d == 0 and k == 0 then d, rem = 0, 0 end
   owed[key], rest[key], tails[key] = d, rem + 0, tail
   return d
 end
@@ -81,7 +93,9 @@ while at < last do
       fits = -1
     elseif fits > 0 then
       local left
-      if k == 1 then
+      if k == 0 then
+        left = tu - rest[key]
+      elseif k == 1 then
         left = floor((span - d) / tu)
       else
         balance = balance or use('token_bucket').balance
@@ -102,26 +116,31 @@ while at < last do
         if rule_at ~= current then use_rule(rule_at) end
       end
       local count = fits * n
-      local cost, units = count * tu, count * tr
-      if units > MAX_INSTANT then
-        product = product or use('emission').product
-        cost, units = product(k, tu, tr, count)
-      elseif units > 0 then
-        local whole = floor(units / k)
-        cost, units = cost + whole, units - whole * k
+      local cost, units
+      if k == 0 then
+        cost, units = owed[key] == 0 and tr or 0, rest[key] + count
+      else
+        cost, units = count * tu, count * tr
+        if units > MAX_INSTANT then
+          product = product or use('emission').product
+          cost, units = product(k, tu, tr, count)
+        elseif units > 0 then
+          local whole = floor(units / k)
+          cost, units = cost + whole, units - whole * k
+        end
+        units = units + rest[key]
+        if units >= k then cost, units = cost + 1, units - k end
       end
-      units = units + rest[key]
-      if units >= k then cost, units = cost + 1, units - k end
       owed[key], rest[key] = owed[key] + cost, units
-      changed[key] = true
+      changed[key] = k
     end
   end
   index = index + 1
 end
 
-for key in pairs(changed) do
+for key, units in pairs(changed) do
   local d, rem = owed[key], rest[key]
-  local live = rem > 0 and d + 1 or d
+  local live = units > 0 and rem > 0 and d + 1 or d
   call('SET', KEYS[key], format('[%d,%d,%d%s', clock + d, rem, clock, tails[key]), 'PX', format('%d', (live + 999) / 1000 + 1 + slack))
 end
 
