@@ -70,6 +70,7 @@ var layout = map[string]row{
 	"internal/fakestore":   {layer: 3}, // stores for tests
 	"internal/fakeprotect": {layer: 3}, // a protection for tests
 	"internal/porttest":    {layer: 0}, // free ports for tests
+	"internal/rediskey":    {layer: 0}, // encoded keys and slots in Redis
 	"internal/certtest":    {layer: 0}, // certificates for tests
 
 	"":       {layer: 1}, // package weir

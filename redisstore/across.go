@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/rediskey"
 )
 
 // retract undoes a Reserve completely. It is a verb of the script only.
@@ -15,7 +16,7 @@ func (s *Store) bySlot(rs []weir.Request) (groups [][]int) {
 	at := map[uint16]int{}
 	for i := range rs {
 		_, tag := s.stateName(rs[i].Key, "")
-		slot := slotOf(tag)
+		slot := rediskey.Slot(tag)
 		g, ok := at[slot]
 		if !ok {
 			g = len(groups)

@@ -4,19 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/rediskey"
 	"github.com/floodweir/weir/internal/roundtrip"
 	"github.com/floodweir/weir/internal/waitqueue"
 )
 
-// Concurrent callers share round trips without a timer. While fewer than Config.InFlight
-// round trips are in flight, a caller's request is sent at once; by the caller itself, if it cannot
-// leave earlier. Otherwise it queues, and the
-// round trip that ends first sends the queue as the next batch.
+// Concurrent callers share round trips without a timer. If no round trip is in flight, a request is
+// sent at once; by its caller, if that cannot leave earlier. Otherwise it queues. While fewer than
+// Config.InFlight round trips are in flight, it begins a further one, as soon as the goroutines that
+// are ready have run: they may have requests too. The round trip that ends first sends the queue as
+// the next batch.
 //
 // A round trip does not end with a caller: its reply shows that Redis is alive, even if the
 // caller has left. What was queued when its caller left is not sent.
@@ -59,19 +61,26 @@ func (s *Store) ask(ctx context.Context, ops ...*op) error {
 		return fmt.Errorf("redisstore: %w", weir.ErrClosed)
 	}
 	progress.Queued()
-	if s.inFlight < s.config.InFlight {
+	alone := s.inFlight == 0
+	leads := s.inFlight < s.config.InFlight
+	if leads {
 		s.inFlight++
 		s.trips.Add(1)
-		if ctx.Done() == nil { // the caller cannot leave
-			s.mu.Unlock()
-			s.sendHere(ops)
-			return nil
-		}
-		go s.drain(ops)
-	} else {
+	}
+	if !alone {
 		s.queue = append(s.queue, ops...)
 	}
 	s.mu.Unlock()
+	switch {
+	case !leads:
+	case !alone:
+		go s.drain(nil)
+	case ctx.Done() == nil: // the caller cannot leave
+		s.sendHere(ops)
+		return nil
+	default:
+		go s.drain(ops)
+	}
 	for _, o := range ops {
 		select {
 		case <-o.done:
@@ -94,29 +103,39 @@ func (s *Store) sendHere(ops []*op) {
 		for _, o := range ops {
 			close(o.done)
 		}
-		if next := s.finish(); next != nil {
+		if next := s.next(); next != nil {
 			go s.drain(next)
 		}
 	}()
 	s.send(ops)
 }
 
-// drain sends a batch, and then those of the queue until it is empty.
+// drain sends a batch, if it is not nil, and then those of the queue until it is empty. While there
+// are several callers, the goroutines that are ready to run add their requests to the queue first.
 func (s *Store) drain(next []*op) {
-	for next != nil {
+	several := next == nil
+	for {
+		if next == nil {
+			if several {
+				runtime.Gosched()
+			}
+			if next = s.next(); next == nil {
+				return
+			}
+		}
 		s.send(next)
 		for _, o := range next {
 			close(o.done)
 		}
-		next = s.finish()
+		several, next = len(next) > 1, nil
 	}
 }
 
 var errQueued = errors.New("queued for longer than the timeout; nothing was sent")
 
-// finish ends a round trip. It returns the next batch of the queue, or nil. An op that has
-// queued for Config.Timeout fails.
-func (s *Store) finish() []*op {
+// next returns the next batch of the queue. If the queue is empty, next returns nil and ends the
+// round trip. An op that has queued for Config.Timeout fails.
+func (s *Store) next() []*op {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var next []*op
@@ -255,28 +274,6 @@ func replied(calls []*batchCall, replies []Reply) {
 	}
 }
 
-// ErrCluster reports that a node of a Redis Cluster was reached through a client for one
-// server, which does not follow redirections. Nothing was decided.
-var ErrCluster = errors.New("the server is a node of a Redis Cluster, and the client is for one server: use redis+cluster:// or a client for clusters")
-
-// redirected returns the error of a call that another node has to decide. A client for
-// clusters returns it if it was redirected too often.
-func redirected(err error, cluster bool) error {
-	if cluster {
-		return fmt.Errorf("redirected too often, nothing was decided: keys are moving to another node: %w", err)
-	}
-	return fmt.Errorf("%w: %w", ErrCluster, err)
-}
-
-// refused reports whether Redis did not run a command, for the given reason.
-func refused(err error, reason string) bool {
-	if err == nil {
-		return false // nearly always; e would be allocated
-	}
-	var e ServerError
-	return errors.As(err, &e) && strings.HasPrefix(string(e), reason)
-}
-
 // encode puts single requests into one call, and ops of DoAll into another. On a cluster it
 // puts single requests into one call for each slot, and every op of DoAll into a call of its own.
 func (s *Store) encode(ops []*op, clock int64) []*batchCall {
@@ -297,7 +294,7 @@ func (s *Store) encode(ops []*op, clock int64) []*batchCall {
 			to = grouped
 		case o.mode != each:
 		case bySlot != nil:
-			slot = slotOf(tag)
+			slot = rediskey.Slot(tag)
 			to = bySlot[slot]
 		case !s.cluster:
 			to = shared

@@ -1,6 +1,11 @@
 package redisstore
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
 
 // A Conn sends commands to Redis. Modules contrib/rueidis and contrib/goredis implement it
 // over a client. An implementation keeps these rules:
@@ -41,3 +46,25 @@ type ServerError string
 
 // Error implements error.
 func (e ServerError) Error() string { return string(e) }
+
+// ErrCluster reports that a node of a Redis Cluster was reached through a client for one
+// server, which does not follow redirections. Nothing was decided.
+var ErrCluster = errors.New("the server is a node of a Redis Cluster, and the client is for one server: use redis+cluster:// or a client for clusters")
+
+// redirected returns the error of a call that another node has to decide. A client for
+// clusters returns it if it was redirected too often.
+func redirected(err error, cluster bool) error {
+	if cluster {
+		return fmt.Errorf("redirected too often, nothing was decided: keys are moving to another node: %w", err)
+	}
+	return fmt.Errorf("%w: %w", ErrCluster, err)
+}
+
+// refused reports whether Redis did not run a command, for the given reason.
+func refused(err error, reason string) bool {
+	if err == nil {
+		return false // nearly always; e would be allocated
+	}
+	var e ServerError
+	return errors.As(err, &e) && strings.HasPrefix(string(e), reason)
+}

@@ -3,17 +3,9 @@ package redisstore
 import (
 	"strings"
 	"testing"
-)
 
-func TestSlotOf(t *testing.T) {
-	// The first is the check value of CRC-16/XMODEM; the others are replies of CLUSTER
-	// KEYSLOT.
-	for tag, want := range map[string]uint16{"123456789": 0x31C3 % 16384, "foo": 12182, "user:42": 15880, "": 0} {
-		if got := slotOf(tag); got != want {
-			t.Errorf("slotOf(%q) = %d, want %d", tag, got, want)
-		}
-	}
-}
+	"github.com/floodweir/weir/internal/rediskey"
+)
 
 func TestStateName(t *testing.T) {
 	byTenant := func(key string) string {
@@ -43,7 +35,7 @@ func TestStateName(t *testing.T) {
 		name, tag := s.stateName(c.key, "10/s")
 		hashed := strings.Contains(name, "{#")
 		switch {
-		case hashed != (len(encode(c.key, true)) > longest):
+		case hashed != (len(rediskey.Encode(c.key, true)) > rediskey.Longest):
 			t.Errorf("stateName(%.20q) = %q", c.key, name)
 		case hashed && len(name) != len("weir:1:{#}:10/s")+64:
 			t.Errorf("stateName(%.20q) = %q, want a SHA-256 in it", c.key, name)
@@ -92,7 +84,7 @@ func FuzzStateName(f *testing.F) {
 							t.Fatalf("%q is the name of %q and of %q", full, was, id)
 						}
 						seen[full] = id
-						if strings.ContainsAny(full, " \r\n\x00\"'\\") || len(full) > 2*longest+100 {
+						if strings.ContainsAny(full, " \r\n\x00\"'\\") || len(full) > 2*rediskey.Longest+100 {
 							t.Fatalf("name %q", full)
 						}
 					}

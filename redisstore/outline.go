@@ -4,6 +4,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/algo"
 	"github.com/floodweir/weir/internal/outline"
+	"github.com/floodweir/weir/internal/rediskey"
 )
 
 // Outline describes l at the instant now, in µs, to Weir's compiler for nginx, which runs
@@ -15,6 +16,6 @@ func Outline(l weir.Limit, now int64) outline.Rule {
 		Stored:    new(rules).of(l).stored,
 		Algorithm: ruleName(rule),
 		Params:    append(append([]int64(nil), rule.Params(now)...), algo.Refill(rule)),
-		Suffix:    encode(l.Spec().State, false),
+		Suffix:    rediskey.Encode(l.Spec().State, false),
 	}
 }

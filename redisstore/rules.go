@@ -11,6 +11,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/algo"
+	"github.com/floodweir/weir/internal/rediskey"
 )
 
 // A known has what the script needs for a limit.
@@ -82,7 +83,7 @@ func newKnown(l weir.Limit) *known {
 	rule := l.Spec().Rule
 	k := &known{
 		name:  ruleName(rule),
-		text:  encode(l.Spec().State, false),
+		text:  rediskey.Encode(l.Spec().State, false),
 		rule:  rule,
 		take:  takeBy(rule),
 		slots: l.IsConcurrency(),
@@ -128,7 +129,7 @@ func (k *known) storedText(l weir.Limit) string {
 	}
 	text := k.textOf(params)
 	if k.dated {
-		text += " " + encode(l.String(), false)
+		text += " " + rediskey.Encode(l.String(), false)
 	}
 	return text
 }

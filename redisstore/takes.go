@@ -8,6 +8,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/algo"
+	"github.com/floodweir/weir/internal/rediskey"
 )
 
 // Takes of token buckets and fixed windows have a script of their own, lua/takes.lua, which replies with the
@@ -49,7 +50,7 @@ func (s *Store) encodeTakes(ops []*op, clock int64) (calls []*batchCall, others 
 		var slot uint16
 		switch {
 		case bySlot != nil:
-			slot = slotOf(tag)
+			slot = rediskey.Slot(tag)
 			to = bySlot[slot]
 		case len(calls) > 0:
 			to = calls[0]

@@ -18,6 +18,8 @@ import (
 
 // TestTakes checks that concurrent Takes and batches of Takes are decided as package memstore
 // decides them one after the other. They share one command. Some are equal, and one limit changes.
+// Requests of another kind are in the same batches, for keys of their own: a sliding window, and two
+// Takes of one state together.
 func TestTakes(t *testing.T) {
 	start := int64(1_700_000_000_000_000)
 	var now atomic.Int64
@@ -33,7 +35,8 @@ func TestTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reference.Close()
-	plain := []weir.Limit{weir.MustLimit("5/s burst 6"), weir.MustLimit("7/s burst 9"), weir.MustLimit("1000003/24h burst 5")}
+	plain := []weir.Limit{weir.MustLimit("5/s burst 6"), weir.MustLimit("7/s burst 9"), weir.MustLimit("1000003/24h burst 5"), weir.MustLimit("6/s fixed_window anchor epoch"), weir.MustLimit("9/2s fixed_window")}
+	others := weir.MustLimit("8/s sliding_window")
 	change := []weir.Limit{weir.MustLimit("5/s burst 6").Named("x"), weir.MustLimit("7/s burst 4").Named("x")}
 	r := rand.New(rand.NewPCG(3, 4))
 	type result struct {
@@ -51,12 +54,12 @@ func TestTakes(t *testing.T) {
 		return result{ds, ok, err}
 	}
 	denied, commands := 0, 0
-	for round := range 1500 {
+	for round := range 1800 {
 		calls := make([][]weir.Request, 1+r.IntN(12))
 		for i := range calls {
 			n := 1 + r.Int64N(2)
 			q := weir.Request{Key: string(rune('a' + r.IntN(2))), Limit: plain[r.IntN(len(plain))], N: n}
-			switch r.IntN(8) {
+			switch r.IntN(12) {
 			case 0, 1: // a batch over two states
 				next := q
 				next.Limit = plain[r.IntN(len(plain))]
@@ -69,6 +72,12 @@ func TestTakes(t *testing.T) {
 				q.Limit = change[round/10%2]
 			case 3:
 				q.N = 7 + r.Int64N(1<<50)
+			case 4:
+				q.Key, q.Limit = "c", others
+			case 5:
+				q.Key = "d"
+				calls[i] = []weir.Request{q, q}
+				continue
 			}
 			calls[i] = []weir.Request{q}
 		}
@@ -103,6 +112,9 @@ func TestTakes(t *testing.T) {
 			}
 		}
 		now.Add(r.Int64N(900_000))
+		if round%4 == 0 { // the end of a window
+			now.Store((now.Load()/1_000_000 + 1) * 1_000_000)
+		}
 	}
 	if denied < 1000 || commands > 2500 {
 		t.Errorf("%d denied in %d commands, want at least 1000 in at most 2500", denied, commands)
