@@ -40,7 +40,7 @@ func (q *queued) Sent()    {}
 func (q *queued) Replied() {}
 
 // TestGroups checks that batches which share a run of the script are decided as if each had its
-// own, one after the other.
+// own, one after the other. Each has a Peek, since Takes alone have another script: TestTakes.
 func TestGroups(t *testing.T) {
 	var now atomic.Int64
 	now.Store(1_700_000_000_000_000)
@@ -72,6 +72,7 @@ func TestGroups(t *testing.T) {
 				}
 				batches[i] = append(batches[i], q)
 			}
+			batches[i] = append(batches[i], weir.Request{Verb: weir.Peek, Key: "a", Limit: limits[0], N: 1})
 		}
 		type result struct {
 			ok  bool
