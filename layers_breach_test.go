@@ -40,6 +40,7 @@ func TestLayersBreach(t *testing.T) {
 		"clock by import":       {"internal/algo/b.go", "package algo\nimport _ \"context\"", "internal/algo may not import context"},
 		"clock by call":         {"internal/algo/b.go", "package algo\nimport \"time\"\nvar x = time.Now()", "internal/algo/b.go:3:9: arithmetic has no clock: time.Now"},
 		"clock by another name": {"internal/algo/b.go", "package algo\nimport tm \"time\"\nfunc f() { tm.Sleep(1) }", "arithmetic has no clock: time.Sleep"},
+		"template":              {"cmd/weir/internal/live/b.go", "package live\nimport _ \"text/template\"", "cmd/weir/internal/live may not import text/template"},
 		"unsafe":                {"policy/b.go", "package policy\nimport _ \"unsafe\"", "policy may not import unsafe"},
 		"third party below":     {"policy/b_test.go", "package policy\nimport _ \"example.com/x\"", "the library and its tests are standard library only: imports example.com/x"},
 		"own module below":      {"policy/b_test.go", "package policy\nimport _ \"github.com/floodweir/weir/weirfile\"", "the library and its tests are standard library only"},

@@ -8,7 +8,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"html/template"
+	"fmt"
+	"html"
 	"io/fs"
 	"net/http"
 	"path"
@@ -73,16 +74,40 @@ func contents() (map[string][]byte, error) {
 	})
 	var pages []page
 	text, readErr := embedded.ReadFile("pages.json")
-	t, parseErr := template.ParseFS(embedded, "page.html")
-	if err = errors.Join(err, readErr, parseErr); err == nil {
+	frame, frameErr := embedded.ReadFile("page.html")
+	if err = errors.Join(err, readErr, frameErr); err == nil {
 		err = json.Unmarshal(text, &pages)
 	}
 	for _, p := range pages {
-		var b bytes.Buffer
-		err = errors.Join(err, t.Execute(&b, p))
-		all[p.Name+".html"] = b.Bytes()
+		all[p.Name+".html"] = p.render(string(frame))
 	}
 	return all, err
+}
+
+// render executes the template page.html, of which it knows the actions that are there. It uses no
+// template package: with one, the linker keeps all methods of the program.
+func (p *page) render(frame string) []byte {
+	links := ""
+	for _, path := range p.API {
+		links += fmt.Sprintf(` <a href="%s">%[1]s</a>`, html.EscapeString(path))
+	}
+	values := strings.NewReplacer("{{.Name}}", html.EscapeString(p.Name), "{{.Title}}", html.EscapeString(p.Title),
+		`{{range .API}} <a href="{{.}}">{{.}}</a>{{end}}`, links)
+	var b bytes.Buffer
+	skip := false
+	for line := range strings.Lines(frame) {
+		switch strings.TrimSpace(line) {
+		case "{{- if .Charts}}":
+			skip = !p.Charts
+		case "{{- end}}":
+			skip = false
+		default:
+			if !skip {
+				_, _ = values.WriteString(&b, line) // a bytes.Buffer takes everything
+			}
+		}
+	}
+	return b.Bytes()
 }
 
 func newFile(ext string, text []byte) file {

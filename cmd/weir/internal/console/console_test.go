@@ -2,9 +2,12 @@ package console_test
 
 import (
 	"compress/gzip"
+	"encoding/json"
+	"html/template"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -41,6 +44,36 @@ func TestPages(t *testing.T) {
 	for _, path := range []string{"../console.go", "nothing", "text", "overview.html", "page", "page.html", "pages.json"} {
 		if r := get(t, console.Path+path); r.StatusCode != 404 {
 			t.Errorf("%s: %s, want 404", path, r.Status)
+		}
+	}
+}
+
+// TestTemplate compares the pages with page.html as html/template executes it.
+func TestTemplate(t *testing.T) {
+	frame, err := template.ParseFiles("page.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("pages.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pages []struct {
+		Name, Title string
+		API         []string
+		Charts      bool
+	}
+	if err := json.Unmarshal(text, &pages); err != nil || len(pages) == 0 {
+		t.Fatalf("pages.json: %d pages, %v", len(pages), err)
+	}
+	for _, p := range pages {
+		var want strings.Builder
+		if err := frame.Execute(&want, p); err != nil {
+			t.Fatal(err)
+		}
+		got, _ := io.ReadAll(get(t, console.Path+p.Name).Body)
+		if string(got) != want.String() {
+			t.Errorf("%s:\n%s\nwant\n%s", p.Name, got, want.String())
 		}
 	}
 }

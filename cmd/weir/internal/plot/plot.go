@@ -6,7 +6,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"text/template"
 
 	"github.com/guptarohit/asciigraph"
 )
@@ -37,44 +36,20 @@ const (
 	labelHeight           = 13
 )
 
-// A line is one series of a chart in the SVG.
-type line struct {
-	Class, Points, Name string
-	X, Y                int
-}
-
-// A cell is one chart in the SVG.
-type cell struct {
-	X, Y        int
-	Title, Note string
-	Lines       []line
-	Grid        []tick
-	Left, Right string
-	Alt         string
-}
-
-type tick struct {
-	Y     float64
-	Label string
-}
-
 // SVG writes charts below each other in two columns, or in one for a single chart. Title
 // describes the whole drawing for readers who cannot see it.
 func SVG(w io.Writer, title string, charts []Chart) error {
 	columns := min(2, max(1, len(charts)))
-	d := struct {
-		Title         string
-		Width, Height int
-		Plot          [4]int
-		Cells         []cell
-	}{
-		Title: escape(title), Width: columns * cellWidth, Height: (len(charts) + columns - 1) / columns * cellHeight,
-		Plot: [4]int{left, top, cellWidth - right, cellHeight - bottom},
-	}
+	width, height := columns*cellWidth, (len(charts)+columns-1)/columns*cellHeight
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="%s">%s`,
+		width, height, width, height, escape(title), style)
 	for i, c := range charts {
-		d.Cells = append(d.Cells, c.cell(i%columns*cellWidth, i/columns*cellHeight))
+		c.cell(&b, i%columns*cellWidth, i/columns*cellHeight)
 	}
-	return drawing.Execute(w, d)
+	b.WriteString("\n</svg>\n")
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // class returns the style of a series: names of the console's palette, else one by index.
@@ -87,18 +62,33 @@ func class(i int, name string) string {
 	return "s" + strconv.Itoa(i%6)
 }
 
-func (c *Chart) cell(x, y int) cell {
-	e := cell{X: x, Y: y, Title: escape(c.Title), Note: escape(c.Note), Left: escape(c.Labels[0]), Right: escape(c.Labels[1])}
+// cell writes the chart as a group of elements at x, y.
+func (c *Chart) cell(b *strings.Builder, x, y int) {
+	const end, bottomLine = cellWidth - right, cellHeight - bottom
+	fmt.Fprintf(b, "\n<g transform=\"translate(%d %d)\">\n<text class=\"t\" x=\"8\" y=\"16\">%s</text>", x, y, escape(c.Title))
+	if c.Note != "" {
+		fmt.Fprintf(b, `<text x="%d" y="32" text-anchor="end">%s</text>`, end, escape(c.Note))
+	}
 	most := ceiling(c.most())
-	scale := float64(cellHeight-top-bottom) / most
+	scale := float64(bottomLine-top) / most
 	for i := range 3 {
 		value := most * float64(i) / 2
-		label := number(value)
+		at := bottomLine - value*scale
+		fmt.Fprintf(b, "\n"+`<line class="g" x1="%d" x2="%d" y1="%.4g" y2="%.4g"/>`, left, end, at, at)
 		if i == 2 {
-			label += " " + c.Unit
+			fmt.Fprintf(b, `<text x="8" y="%.4g" dy="-4">%s</text>`, at, escape(number(value)+" "+c.Unit))
+		} else {
+			fmt.Fprintf(b, `<text x="%d" y="%.4g" dx="-5" dy="4" text-anchor="end">%s</text>`, left, at, number(value))
 		}
-		e.Grid = append(e.Grid, tick{float64(cellHeight-bottom) - value*scale, escape(label)})
 	}
+	fmt.Fprintf(b, "\n"+`<text x="%d" y="%d" dy="16">%s</text><text x="%d" y="%d" dy="16" text-anchor="end">%s</text>`,
+		left, bottomLine, escape(c.Labels[0]), end, bottomLine, escape(c.Labels[1]))
+	c.lines(b, scale)
+	b.WriteString("\n</g>")
+}
+
+// lines writes the series, each with its name at the end of its line.
+func (c *Chart) lines(b *strings.Builder, scale float64) {
 	var taken []int
 	for i, s := range c.Series {
 		var points strings.Builder
@@ -113,9 +103,9 @@ func (c *Chart) cell(x, y int) cell {
 		}
 		at := free(taken, int(last)+4)
 		taken = append(taken, at)
-		e.Lines = append(e.Lines, line{class(i, s.Name), strings.TrimSpace(points.String()), escape(s.Name), cellWidth - right + 5, at})
+		fmt.Fprintf(b, "\n"+`<polyline class="%s" points="%s"/><text x="%d" y="%d">%s</text>`,
+			class(i, s.Name), strings.TrimSpace(points.String()), cellWidth-right+5, at, escape(s.Name))
 	}
-	return e
 }
 
 // free returns the place of a label, near y and apart from the labels that are there.
@@ -173,28 +163,13 @@ func number(v float64) string {
 
 var escape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;").Replace
 
-// drawing has the palette of docs/console: contrast of 4.5 or more for text on both
+// style has the palette of docs/console: contrast of 4.5 or more for text on both
 // backgrounds. Series also differ by the form of the line.
-var drawing = template.Must(template.New("svg").Parse(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {{.Width}} {{.Height}}" width="{{.Width}}" height="{{.Height}}" role="img" aria-label="{{.Title}}">
-<style>
+const style = "\n" + `<style>
 svg{background:#fbfaf7;font:12px system-ui,sans-serif}text{fill:#59626b;stroke:none}.t{fill:#1c2126;font-weight:600}.g{stroke:#84888c;stroke-width:.5}
 polyline{fill:none;stroke-width:1.5}.offered{stroke:#59626b;stroke-dasharray:2 3}.admitted,.s0{stroke:#1f6f4a}.denied,.s1{stroke:#b3261e;stroke-dasharray:6 3}.delay,.s2{stroke:#8a5a00}.good,.s3{stroke:#5b4b9a}.s4{stroke:#0b5c6b}.s5{stroke:#7a3b5e}
 @media(prefers-color-scheme:dark){svg{background:#12161a}text{fill:#a0a8b0}.t{fill:#e6e4de}.g{stroke:#6f7880}.offered{stroke:#a0a8b0}.admitted,.s0{stroke:#5cc08d}.denied,.s1{stroke:#ff8a80}.delay,.s2{stroke:#e0b04a}.good,.s3{stroke:#b3a4f0}.s4{stroke:#5fb8c9}.s5{stroke:#e39ac0}}
-</style>
-{{- $p := .Plot}}{{range .Cells}}
-<g transform="translate({{.X}} {{.Y}})">
-<text class="t" x="8" y="16">{{.Title}}</text>{{if .Note}}<text x="{{index $p 2}}" y="32" text-anchor="end">{{.Note}}</text>{{end}}
-{{- range $i, $t := .Grid}}
-<line class="g" x1="{{index $p 0}}" x2="{{index $p 2}}" y1="{{printf "%.4g" $t.Y}}" y2="{{printf "%.4g" $t.Y}}"/><text x="{{if eq $i 2}}8{{else}}{{index $p 0}}{{end}}" y="{{printf "%.4g" $t.Y}}" {{if eq $i 2}}dy="-4"{{else}}dx="-5" dy="4" text-anchor="end"{{end}}>{{$t.Label}}</text>
-{{- end}}
-<text x="{{index $p 0}}" y="{{index $p 3}}" dy="16">{{.Left}}</text><text x="{{index $p 2}}" y="{{index $p 3}}" dy="16" text-anchor="end">{{.Right}}</text>
-{{- range .Lines}}
-<polyline class="{{.Class}}" points="{{.Points}}"/><text x="{{.X}}" y="{{.Y}}">{{.Name}}</text>
-{{- end}}
-</g>
-{{- end}}
-</svg>
-`))
+</style>`
 
 // Text writes a chart for a terminal of width columns.
 func (c *Chart) Text(w io.Writer, width int) error {
