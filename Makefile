@@ -18,6 +18,7 @@ ROWS      ?= .
 ROUNDS    ?= 5
 TRAFFIC   ?= 60s
 REDIS     ?= 300000
+VERSION   ?=
 SOAK      ?= 60m
 SEEDS     ?= 1000
 SEED      ?=
@@ -178,6 +179,23 @@ test-long: need ## the differential runs at full length, of a random SEED: funct
 	@cd cmd/weir && WEIR_LONG=1 go test -count=1 -timeout=20m -v -run='^Test(Threshold|Memory|Abusers)$$' ./internal/traffic/... ./internal/suggest
 	@cd e2e && seed=$(or $(SEED),$$RANDOM) && echo "twin.seed=$$seed" && go test -count=1 -timeout=60m -v -run=Twin ./redistest -args -twin.asks=20000 -twin.seed=$$seed
 	@cd e2e && go test -count=1 -timeout=120m -v -run=Conformance . -args -redis.decisions=$(REDIS)
+	@$(MAKE) release-check
+
+.PHONY: release
+release: ## tag all modules as VERSION=v0.1.0 in a scratch clone, check there that users obtain each, and print how to publish the tags
+	@go run ./tools/release -version '$(VERSION)'
+
+.PHONY: release-check
+release-check: ## the same for the last commit, without a changelog: nothing remains (five minutes, with an empty module cache)
+	@go run ./tools/release -version '$(or $(VERSION),v0.999.0)' -rehearse
+
+.PHONY: apidiff
+apidiff: ## exported names that changed since the last release
+	@go run ./tools/release -api
+
+.PHONY: actionlint
+actionlint: ## check the workflows of .github (builds actionlint, once)
+	@go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
 .PHONY: simulate
 simulate: ## nodes over a model of Redis with faults, in virtual time: SEEDS=1000 runs, or SEED=17 with its event log

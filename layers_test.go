@@ -236,7 +236,8 @@ var layout = map[string]row{
 	"e2e/simulate/redismodel":     {layer: 13, third: []string{"github.com/yuin/gopher-lua"}}, // Redis for simulations
 
 	// Programs for building and testing, outside the layers.
-	"tools/*": {layer: 0},
+	"tools/*":       {layer: 0},
+	"tools/release": {layer: 0, third: []string{"golang.org/x/mod"}},
 }
 
 // TestLayers reads every Go file of every module.
