@@ -31,6 +31,25 @@ func TestAllow(t *testing.T) {
 	}
 }
 
+// TestTakeAllAllocations checks that several limits in one request allocate nothing.
+func TestTakeAllAllocations(t *testing.T) {
+	store, err := memstore.New(memstore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, day := weir.MustLimit("1000000/s"), weir.MustLimit("1000000/24h")
+	ctx := context.Background()
+	take := func() {
+		d, err := weir.TakeAll(ctx, store, weir.Request{Key: "k", Limit: second, N: 1}, weir.Request{Key: "k", Limit: day, N: 1})
+		if err != nil || !d.OK {
+			t.Fatalf("TakeAll = %+v, %v, want OK", d, err)
+		}
+	}
+	if n := testing.AllocsPerRun(100, take); n >= 1 {
+		t.Errorf("TakeAll allocates %v times, want 0", n)
+	}
+}
+
 func TestMustLimiterPanics(t *testing.T) {
 	defer func() {
 		if err, ok := recover().(error); !ok || !errors.Is(err, weir.ErrInvalid) {

@@ -173,19 +173,20 @@ func takeAll(t testing.TB, store weir.Store, limits ...string) func(string) bool
 		}
 	}
 	return func(key string) bool {
-		rs, ds := make([]weir.Request, len(all)), make([]weir.Decision, len(all))
-		for i, l := range all {
+		var few [16]weir.Request
+		rs := few[:0]
+		for _, l := range all {
 			r, err := l.Request(ctx, key, 1)
 			if err != nil {
 				panic(err)
 			}
-			rs[i] = r
+			rs = append(rs, r)
 		}
-		ok, err := store.DoAll(ctx, rs, ds)
+		d, err := weir.TakeAll(ctx, store, rs...)
 		if err != nil {
 			panic(err)
 		}
-		return ok
+		return d.OK
 	}
 }
 

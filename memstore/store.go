@@ -186,9 +186,14 @@ func (s *Store) DoAll(_ context.Context, rs []weir.Request, ds []weir.Decision) 
 	if err := bounds.Check("memstore", weir.ErrInvalid, rs, len(ds)); err != nil {
 		return false, err
 	}
+	now := s.clock.now()
+	var few together
+	if ok, decided := few.decide(s, rs, ds, now); decided {
+		return ok, nil
+	}
 	t := s.txns.Get().(*txn)
 	t.rs = rs
-	ok, err := s.run(t, ds, s.clock.now())
+	ok, err := s.run(t, ds, now)
 	release(t, &s.txns)
 	return ok, err
 }
