@@ -39,7 +39,7 @@ import (
 type faultyNetwork struct {
 	mu     sync.Mutex
 	notify func(send func() int) int // handles a notification: calls send any number of times, and returns a status
-	refuse bool                      // the shop does not answer when a payment is closed
+	refuse string                    // the shop does not answer this call of payments: "query", "close"
 	events [][]byte                  // the notifications so far
 }
 
@@ -49,10 +49,10 @@ func (n *faultyNetwork) set(notify func(send func() int) int) {
 	n.notify = notify
 }
 
-func (n *faultyNetwork) refuseClosing(on bool) {
+func (n *faultyNetwork) refuses(call string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.refuse = on
+	n.refuse = call
 }
 
 func (n *faultyNetwork) last() []byte {
@@ -77,7 +77,7 @@ func (n *faultyNetwork) proxy(t *testing.T, to string) *httptest.Server {
 		notify, refuse := n.notify, n.refuse
 		n.mu.Unlock()
 		switch {
-		case strings.HasSuffix(r.URL.Path, "/payments/close") && refuse:
+		case refuse != "" && r.URL.Path == "/payments/"+refuse:
 			w.WriteHeader(http.StatusServiceUnavailable)
 		case strings.HasPrefix(r.URL.Path, "/api/payments/notify/"):
 			body, _ := io.ReadAll(r.Body)
@@ -233,8 +233,10 @@ func TestBrowserPays(t *testing.T) {
 		p.Do(`document.dispatchEvent(new Event("visibilitychange"))`)
 	}
 
-	// Delayed. A forged notification before it changes nothing.
+	// Delayed. A forged notification before it changes nothing. The page reports that the buyer is
+	// back, so the flash sale asks the shop, and gets no answer.
 	release := make(chan struct{})
+	network.refuses("query")
 	network.set(func(send func() int) int { <-release; return send() })
 	buys()
 	pays()
@@ -258,6 +260,7 @@ func TestBrowserPays(t *testing.T) {
 	newest("Waiting for your payment")
 	close(release)
 	outcome("Paid. It is yours", "31-paid-375")
+	network.refuses("")
 
 	// Repeated.
 	var answers []int
@@ -280,13 +283,16 @@ func TestBrowserPays(t *testing.T) {
 		return nil
 	})
 
-	// Lost: the flash sale asks the shop two minutes after it has opened the payment.
+	// Lost: the flash sale asks the shop two minutes after it has opened the payment. It asks
+	// earlier because the buyer is back, and gets no answer.
 	network.set(func(func() int) int { return http.StatusOK })
+	network.refuses("query")
 	buys()
 	pays()
 	p.Open(page) // which shows it too
 	p.Do("window.same = true")
 	outcome("Waiting for your payment", "33-lost-375")
+	network.refuses("")
 	jump(2*time.Minute + time.Second)
 	outcome("Paid. It is yours", "34-found-375")
 	if n := totals(); n.Paid != 3 || n.RefundDue+n.Refunded != 0 {
@@ -295,7 +301,7 @@ func TestBrowserPays(t *testing.T) {
 
 	// Late: the shop does not answer when the payment is closed, so the buyer can still pay.
 	network.set(func(send func() int) int { return send() })
-	network.refuseClosing(true)
+	network.refuses("close")
 	buys()
 	jump(15*time.Minute + 20*time.Second)
 	redistest.Await(t, "the order expires", func() error {
@@ -308,7 +314,7 @@ func TestBrowserPays(t *testing.T) {
 	outcome("Not paid in time", "35-late-375")
 	p.WaitText("[data-refund]", "Refunded")
 	outcome("Not paid in time", "36-refunded-375")
-	network.refuseClosing(false)
+	network.refuses("")
 	if n := totals(); n.Paid != 3 || n.Expired != 1 || n.Refunded != 1 || n.RefundDue != 0 {
 		t.Errorf("%+v, want three paid orders, and one expired and refunded", n)
 	}
