@@ -13,8 +13,12 @@
 // # Guarantees
 //
 // Every decision is strict: it is made on the state in the database, by the clock of the server,
-// and equals that of package memstore to the token. A denial writes nothing. Concurrent callers
-// share calls.
+// and equals that of package memstore to the token. A denial writes nothing.
+//
+// The function weir_decide decides a request, or several together, in one call, and concurrent
+// callers share calls. It locks rows in the order of their names, so calls cannot deadlock. Two
+// calls decide reservations, slots, warm-ups, initial tokens, logs, tenants and changes of
+// limits: one reads the rows, and one writes them if nothing has written them since.
 //
 // A call is repeated only if the server reports that it rolled it back. After any other error,
 // such as a timeout or a closed connection, it may have run. The caller then gets

@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -109,18 +110,8 @@ func (s *Store) rowsOf(ops []*op) (rows []row) {
 			}
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b row) int { return compare(a.name, b.name) })
+	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.name, b.name) })
 	return slices.CompactFunc(rows, func(a, b row) bool { return a.name == b.name })
-}
-
-func compare(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // read returns the rows of names, and the instant of the server.

@@ -13,10 +13,11 @@ import (
 
 // An op has the requests of one call of Do or DoAll and their decisions.
 type op struct {
-	rs  []weir.Request
-	ds  []weir.Decision
-	ok  bool  // all are OK
-	err error // of its requests or of the call
+	rs        []weir.Request
+	ds        []weir.Decision
+	ok        bool  // all are OK
+	undecided bool  // by weir_decide
+	err       error // of its requests or of the call
 
 	since    time.Time          // start of the wait in the queue
 	done     chan struct{}      // closed when op is decided

@@ -66,6 +66,11 @@ func (a *array) number(n int64) {
 	a.b = strconv.AppendInt(a.b, n, 10)
 }
 
+func (a *array) boolean(v bool) {
+	a.next()
+	a.b = strconv.AppendBool(a.b, v)
+}
+
 func (a *array) text(s string) {
 	a.next()
 	a.b = append(a.b, '"')

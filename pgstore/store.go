@@ -19,8 +19,9 @@ type Store struct {
 	config Config
 	limits parser
 
-	exchange lane                             // requests that Go decides
-	scratch  atomic.Pointer[memstore.Scratch] // for exchange, which uses it for one batch at a time
+	decisions lane                             // requests that weir_decide decides
+	exchange  lane                             // all others
+	scratch   atomic.Pointer[memstore.Scratch] // for exchange, which uses it for one batch at a time
 }
 
 var _ weir.Store = (*Store)(nil)
@@ -35,6 +36,7 @@ func New(db *sql.DB, c Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{db: db, config: c}
+	s.decisions = lane{send: s.decide, most: c.InFlight, batch: c.MaxBatch, timeout: c.Timeout}
 	s.exchange = lane{send: s.exchangeStates, most: 1, batch: c.MaxBatch, timeout: c.Timeout}
 	return s, nil
 }
@@ -42,6 +44,7 @@ func New(db *sql.DB, c Config) (*Store, error) {
 // Close waits for the calls in flight and for queued requests. Later requests get
 // weir.ErrClosed. It does not close the database. Closing again does nothing. It never fails.
 func (s *Store) Close() error {
+	s.decisions.close()
 	s.exchange.close()
 	return nil
 }
@@ -80,6 +83,11 @@ func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision
 
 // ask decides o.
 func (s *Store) ask(ctx context.Context, o *op) error {
+	if o.simple() {
+		if err := s.decisions.ask(ctx, o); err != nil || !o.undecided {
+			return err
+		}
+	}
 	return s.exchange.ask(ctx, o)
 }
 
