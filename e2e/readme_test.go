@@ -46,8 +46,8 @@ cd "$1" && { git diff -z --name-only --no-renames HEAD; git ls-files -z --others
 const pageVariable = "WEIR_TEST_PAGE"
 
 // TestDocs follows the pages: README.md in an empty directory, the others from the root of a
-// fresh clone. A Chinese page has the same blocks as the English one (TestReadmeLanguages,
-// TestPageLanguages).
+// fresh clone. A Chinese page has the same blocks as the English one (TestLanguages of the
+// root).
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	found, err := filepath.Glob("../docs/*.md")
@@ -319,107 +319,4 @@ func imports(text string) string {
 		fmt.Fprintf(&s, "%q\n", p)
 	}
 	return s.String()
-}
-
-// TestReadmeLanguages compares the two READMEs: the same blocks, and headings of the same
-// levels in the same order.
-func TestReadmeLanguages(t *testing.T) {
-	en, zh := sameParts(t, "../README.md", "../README.zh-CN.md")
-	if !slices.Equal(en.tableRows, zh.tableRows) {
-		t.Errorf("rows of tables: English %v, Chinese %v", en.tableRows, zh.tableRows)
-	}
-}
-
-// TestPageLanguages compares the other pages with their Chinese ones. Each page of docs has one,
-// and so do those of the flash sale.
-func TestPageLanguages(t *testing.T) {
-	pages, err := filepath.Glob("../docs/*.md")
-	if err != nil || len(pages) == 0 {
-		t.Fatalf("pages = %v, %v", pages, err)
-	}
-	for _, p := range append(pages, "../flashsale/README.md", "../flashsale/API.md") {
-		if strings.HasSuffix(p, ".zh-CN.md") {
-			continue
-		}
-		t.Run(filepath.Base(p), func(t *testing.T) {
-			chinese := strings.TrimSuffix(p, ".md") + ".zh-CN.md"
-			linked(t, p, "English · [简体中文]("+filepath.Base(chinese)+")")
-			linked(t, chinese, "[English]("+filepath.Base(p)+") · 简体中文")
-			if filepath.Base(p) == "benchmarks-peers.md" {
-				return // written by make bench-peers; the Chinese page explains it
-			}
-			en, zh := sameParts(t, p, chinese)
-			if !slices.Equal(en.tables, zh.tables) {
-				t.Errorf("rows of each table: English %v, Chinese %v", en.tables, zh.tables)
-			}
-		})
-	}
-}
-
-// linked checks that the first line below the title of a page is the link to the other
-// language.
-func linked(t *testing.T, page, link string) {
-	t.Helper()
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if lines := strings.SplitN(string(text), "\n", 4); len(lines) < 4 || lines[2] != link {
-		t.Errorf("%s: the third line is not %q", page, link)
-	}
-}
-
-func sameParts(t *testing.T, english, chinese string) (en, zh parts) {
-	t.Helper()
-	en, zh = readmeParts(t, english), readmeParts(t, chinese)
-	if !slices.Equal(en.levels, zh.levels) {
-		t.Errorf("headings: English %v, Chinese %v", en.levels, zh.levels)
-	}
-	if len(en.blocks) != len(zh.blocks) {
-		t.Fatalf("blocks: English %d, Chinese %d", len(en.blocks), len(zh.blocks))
-	}
-	for i, b := range en.blocks {
-		if z := zh.blocks[i]; b.kind != z.kind || b.text != z.text {
-			t.Errorf("block %d differs: line %d of the English page, line %d of the Chinese:\n%s\n%s", i+1, b.line, z.line, b.text, z.text)
-		}
-	}
-	return en, zh
-}
-
-type parts struct {
-	blocks    []block
-	levels    []int
-	tableRows []string // the first cell, which is a name, of each row
-	tables    []int    // the number of rows of each table
-}
-
-func readmeParts(t *testing.T, name string) parts {
-	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var p parts
-	if p.blocks, err = blocks(string(text)); err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	prose := regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(string(text), "")
-	inTable := false
-	for line := range strings.Lines(prose) {
-		row := strings.HasPrefix(line, "|")
-		if row && !inTable {
-			p.tables = append(p.tables, 0)
-		}
-		if row {
-			p.tables[len(p.tables)-1]++
-		}
-		inTable = row
-		if i := strings.IndexByte(line, ' '); i > 0 && strings.Trim(line[:i], "#") == "" {
-			p.levels = append(p.levels, i)
-		}
-		if strings.HasPrefix(line, "| `") {
-			p.tableRows = append(p.tableRows, strings.Split(line, "|")[1])
-		}
-	}
-	return p
 }

@@ -166,39 +166,3 @@ func TestPolicyFiles(t *testing.T) {
 		t.Errorf("%d policy files, want those of Sentinel, Hystrix and resilience4j", n)
 	}
 }
-
-var heading = regexp.MustCompile(`(?m)^#+ `)
-
-// TestLanguages checks that both pages have the same blocks and heading levels.
-func TestLanguages(t *testing.T) {
-	en, err := blocks(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	zh, err := blocks(pageZh)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(en) != len(zh) {
-		t.Fatalf("%d blocks in English, %d in Chinese", len(en), len(zh))
-	}
-	for i := range en {
-		if en[i].kind != zh[i].kind || en[i].text != zh[i].text {
-			t.Errorf("%s:%d and %s:%d differ:\n%s\n%s", page, en[i].line, pageZh, zh[i].line, en[i].text, zh[i].text)
-		}
-	}
-	if a, b := levels(t, page), levels(t, pageZh); !slices.Equal(a, b) {
-		t.Errorf("headings: English %q, Chinese %q", a, b)
-	}
-}
-
-// levels returns the levels of the headings outside of blocks.
-func levels(t *testing.T, name string) []string {
-	t.Helper()
-	text, err := os.ReadFile(at(name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	prose := regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(string(text), "")
-	return heading.FindAllString(prose, -1)
-}
