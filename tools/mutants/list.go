@@ -19,7 +19,7 @@ type target struct{ pkg, run string }
 
 func (t target) String() string { return strings.TrimSpace(t.pkg + " " + t.run) }
 
-// readList reads a list of mutants. An empty line ends a mutant; see the top of
+// readList reads a list of mutants. A line with "mutant" begins one; see the top of
 // mutants.txt for the form of its lines.
 func readList(file string) ([]mutant, error) {
 	data, err := os.ReadFile(file)
@@ -28,11 +28,14 @@ func readList(file string) ([]mutant, error) {
 	}
 	var all []mutant
 	names := map[string]bool{}
-	for i, block := range strings.Split(string(data), "\n\n") {
+	for i, block := range strings.Split("\n"+string(data), "\nmutant ") {
+		if i > 0 {
+			block = "mutant " + block
+		}
 		m, err := parse(block)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("%s: block %d: %q: %w", file, i+1, m.name, err)
+			return nil, fmt.Errorf("%s: mutant %d: %q: %w", file, i, m.name, err)
 		case m.name == "":
 			continue // only comments
 		case names[m.name]:
