@@ -18,10 +18,12 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,8 +38,8 @@ const (
 
 // Config is the configuration of a Watcher. Paths is required.
 type Config struct {
-	// Paths are files and directories. A directory stands for the files in it, without
-	// its subdirectories.
+	// Paths are files and directories. A directory stands for the files in it and in its
+	// subdirectories, but for those whose names begin with a dot.
 	Paths []string
 
 	// Includes, if not nil, returns further files that those of Paths name. It is called at
@@ -189,12 +191,14 @@ func (w *Watcher) follow() {
 		return
 	}
 	for _, path := range w.paths {
-		dirs := []string{filepath.Dir(path)}
+		dirs := append(links(path), filepath.Dir(path))
 		if real, err := filepath.EvalSymlinks(path); err == nil {
 			dirs = append(dirs, filepath.Dir(real))
-			if info, err := os.Stat(real); err == nil && info.IsDir() {
-				dirs = append(dirs, real)
-			}
+			walk(real, func(within string, dir bool) {
+				if dir {
+					dirs = append(dirs, filepath.Join(real, within))
+				}
+			})
 		}
 		for _, dir := range dirs {
 			if !slices.Contains(w.notify.WatchList(), dir) {
@@ -204,19 +208,45 @@ func (w *Watcher) follow() {
 	}
 }
 
+// links returns the directories of the links in a path. If one of them gets another target,
+// the path leads to other files.
+func links(path string) (dirs []string) {
+	for dir := filepath.Dir(path); dir != path; path, dir = dir, filepath.Dir(dir) {
+		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// walk calls f with root, if it is a directory, and with what is in it and its
+// subdirectories. The names are relative to root.
+func walk(root string, f func(within string, dir bool)) {
+	_ = filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil: // removed meanwhile
+		case name == root && !e.IsDir():
+		case name != root && e.IsDir() && strings.HasPrefix(e.Name(), "."):
+			return fs.SkipDir
+		default:
+			within, _ := filepath.Rel(root, name)
+			f(within, e.IsDir())
+		}
+		return nil
+	})
+}
+
 // sum returns a hash of the content of files.
 func sum(paths []string) (s [sha256.Size]byte) {
 	h := sha256.New()
 	for _, path := range paths {
 		add(h, path)
-		entries, err := os.ReadDir(path)
-		if err != nil {
-			continue
-		}
-		for _, e := range entries {
-			if !e.IsDir() {
-				add(h, filepath.Join(path, e.Name()))
-			}
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			walk(real, func(within string, dir bool) {
+				if !dir {
+					add(h, filepath.Join(path, within))
+				}
+			})
 		}
 	}
 	h.Sum(s[:0])

@@ -186,3 +186,30 @@ func TestNoPaths(t *testing.T) {
 		t.Error("New without paths = nil, want an error")
 	}
 }
+
+// TestLinkAboveDirectory swaps a link above the watched directory, as a deployment of a
+// directory of configuration does, and changes a file in a subdirectory.
+func TestLinkAboveDirectory(t *testing.T) {
+	root := t.TempDir()
+	for _, version := range []string{"v1", "v2"} {
+		if err := os.MkdirAll(filepath.Join(root, version, "app", "config", "sub"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(root, version, "app", "config", "a.yaml"), version)
+	}
+	link := func(to string) {
+		t.Helper()
+		if err := os.Symlink(to, filepath.Join(root, "next")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(root, "next"), filepath.Join(root, "current")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link("v1")
+	w := watching(t, watch.Config{Paths: []string{filepath.Join(root, "current", "app", "config")}, Poll: time.Hour})
+	link("v2")
+	changes(t, w, "another version")
+	write(t, filepath.Join(root, "v2", "app", "config", "sub", "b.yaml"), "b")
+	changes(t, w, "a new file in a subdirectory")
+}
