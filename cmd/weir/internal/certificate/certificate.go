@@ -17,8 +17,8 @@ const recheck = 10 * time.Second
 // files again when they change, so a renewal needs no restart. If they cannot be read, it keeps
 // the old ones.
 type keyPair struct {
-	certFile, keyFile, clientCAFile string // no clientCAFile: no authorities
-	log                             *slog.Logger
+	Files
+	log *slog.Logger
 
 	mu       sync.Mutex
 	cert     *tls.Certificate
@@ -28,8 +28,8 @@ type keyPair struct {
 }
 
 // newKeyPair reads the files.
-func newKeyPair(certFile, keyFile, clientCAFile string, log *slog.Logger) (*keyPair, error) {
-	p := &keyPair{certFile: certFile, keyFile: keyFile, clientCAFile: clientCAFile, log: log}
+func newKeyPair(f Files, log *slog.Logger) (*keyPair, error) {
+	p := &keyPair{Files: f, log: log}
 	return p, p.load(time.Now())
 }
 
@@ -39,7 +39,7 @@ func (p *keyPair) verify(s tls.ConnectionState) error {
 		return errors.New("client certificate required")
 	}
 	_, clients := p.at(time.Now())
-	o := x509.VerifyOptions{Roots: clients, Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	o := x509.VerifyOptions{DNSName: p.ClientName, Roots: clients, Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	for _, c := range s.PeerCertificates[1:] {
 		o.Intermediates.AddCert(c)
 	}
@@ -59,7 +59,7 @@ func (p *keyPair) at(now time.Time) (*tls.Certificate, *x509.CertPool) {
 	defer p.mu.Unlock()
 	if now.Sub(p.checked) >= recheck {
 		if err := p.load(now); err != nil {
-			p.log.Error("certificate not reloaded: the old one stays in use", "cert", p.certFile, "key", p.keyFile, "error", err)
+			p.log.Error("certificate not reloaded: the old one stays in use", "cert", p.CertFile, "key", p.KeyFile, "error", err)
 		}
 	}
 	return p.cert, p.clients
@@ -69,7 +69,7 @@ func (p *keyPair) at(now time.Time) (*tls.Certificate, *x509.CertPool) {
 func (p *keyPair) load(now time.Time) error {
 	p.checked = now
 	var modified [3]time.Time
-	for i, name := range []string{p.certFile, p.keyFile, p.clientCAFile} {
+	for i, name := range []string{p.CertFile, p.KeyFile, p.ClientCAFile} {
 		if name == "" {
 			continue
 		}
@@ -82,16 +82,16 @@ func (p *keyPair) load(now time.Time) error {
 	if p.cert != nil && modified == p.modified {
 		return nil
 	}
-	cert, err := tls.LoadX509KeyPair(p.certFile, p.keyFile)
+	cert, err := tls.LoadX509KeyPair(p.CertFile, p.KeyFile)
 	if err != nil {
 		return err
 	}
-	clients, err := authorities(p.clientCAFile)
+	clients, err := authorities(p.ClientCAFile)
 	if err != nil {
 		return err
 	}
 	if p.cert != nil {
-		p.log.Info("certificate reloaded", "cert", p.certFile, "until", cert.Leaf.NotAfter)
+		p.log.Info("certificate reloaded", "cert", p.CertFile, "until", cert.Leaf.NotAfter)
 	}
 	p.cert, p.clients, p.modified = &cert, clients, modified
 	return nil

@@ -16,13 +16,13 @@ import (
 // invalid files do not, and that a handshake does not read files.
 func TestCertificateIsRenewed(t *testing.T) {
 	dir := t.TempDir()
-	c := &keyPair{certFile: filepath.Join(dir, "cert.pem"), keyFile: filepath.Join(dir, "key.pem"), log: slog.New(slog.DiscardHandler)}
+	c := &keyPair{Files: Files{CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")}, log: slog.New(slog.DiscardHandler)}
 	start := time.Now()
 	written := start
 	write := func(cert *tls.Certificate) {
-		certtest.Write(t, cert, c.certFile, c.keyFile)
+		certtest.Write(t, cert, c.CertFile, c.KeyFile)
 		written = written.Add(time.Minute)
-		for _, name := range []string{c.certFile, c.keyFile} {
+		for _, name := range []string{c.CertFile, c.KeyFile} {
 			if err := os.Chtimes(name, written, written); err != nil {
 				t.Fatal(err)
 			}
@@ -46,14 +46,14 @@ func TestCertificateIsRenewed(t *testing.T) {
 	write(second)
 	is("at once", time.Second, first)
 	is("after a while", recheck, second)
-	if err := os.WriteFile(c.certFile, []byte("half of"), 0o600); err != nil {
+	if err := os.WriteFile(c.CertFile, []byte("half of"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	is("a broken one", 2*recheck, second)
 	third, _ := certtest.New(t)
 	write(third)
 	is("fixed", 3*recheck, third)
-	if err := os.Remove(c.keyFile); err != nil {
+	if err := os.Remove(c.KeyFile); err != nil {
 		t.Fatal(err)
 	}
 	is("removed", 4*recheck, third)
@@ -67,16 +67,12 @@ func TestAuthoritiesAreRenewed(t *testing.T) {
 	second, _ := certtest.New(t)
 	certtest.Write(t, first, filepath.Join(dir, "cert"), filepath.Join(dir, "key"))
 	certtest.Write(t, first, ca, filepath.Join(dir, "x"))
-	p, err := newKeyPair(filepath.Join(dir, "cert"), filepath.Join(dir, "key"), ca, slog.New(slog.DiscardHandler))
+	p, err := newKeyPair(Files{CertFile: filepath.Join(dir, "cert"), KeyFile: filepath.Join(dir, "key"), ClientCAFile: ca}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	trusted := func(c *tls.Certificate) bool {
-		leaf, err := x509.ParseCertificate(c.Certificate[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p.verify(tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}) == nil
+		return p.verify(state(t, c)) == nil
 	}
 	if !trusted(first) || trusted(second) || p.verify(tls.ConnectionState{}) == nil {
 		t.Error("want the first certificate alone to be trusted")
@@ -89,4 +85,25 @@ func TestAuthoritiesAreRenewed(t *testing.T) {
 	if trusted(first) || !trusted(second) {
 		t.Error("want the second certificate alone to be trusted after the change")
 	}
+}
+
+// TestClientName checks that the certificate of a client needs the configured name.
+func TestClientName(t *testing.T) {
+	cert, authorities := certtest.New(t)
+	for name, want := range map[string]bool{"": true, "127.0.0.1": true, "other.example": false} {
+		p := &keyPair{Files: Files{ClientName: name}, clients: authorities, checked: time.Now()}
+		if err := p.verify(state(t, cert)); (err == nil) != want {
+			t.Errorf("ClientName %q: verify() = %v", name, err)
+		}
+	}
+}
+
+// state returns a connection of a client with the certificate c.
+func state(t *testing.T, c *tls.Certificate) tls.ConnectionState {
+	t.Helper()
+	leaf, err := x509.ParseCertificate(c.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}
 }

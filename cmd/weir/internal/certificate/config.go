@@ -30,6 +30,7 @@ func authorities(file string) (*x509.CertPool, error) {
 type Files struct {
 	CertFile, KeyFile string
 	ClientCAFile      string // the authorities of client certificates; "": clients need none
+	ClientName        string // a DNS name that client certificates must have; "": any
 }
 
 // Config returns the configuration of TLS of a listener, or nil without a certificate. With a
@@ -42,7 +43,7 @@ func Config(listener, prefix string, f Files, log *slog.Logger) (*tls.Config, er
 	if _, err := authorities(f.ClientCAFile); err != nil {
 		return nil, fmt.Errorf("%s: --%sclient-ca: %w", listener, prefix, err)
 	}
-	p, err := newKeyPair(f.CertFile, f.KeyFile, f.ClientCAFile, log)
+	p, err := newKeyPair(f, log)
 	if err != nil {
 		return nil, fmt.Errorf("%s: --%stls-cert, --%[2]stls-key: %s, %s: %w", listener, prefix, f.CertFile, f.KeyFile, err)
 	}
