@@ -158,13 +158,14 @@ var layout = map[string]row{
 		"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc", "google.golang.org/protobuf",
 	}},
 	"cmd/weir/internal/respd":     {layer: 6, third: []string{"github.com/tidwall/redcon"}},
-	"cmd/weir/internal/metrics":   {layer: 6, third: []string{"github.com/prometheus/client_golang"}},
+	"cmd/weir/internal/metrics":   {layer: 6, third: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"}},
 	"cmd/weir/internal/telemetry": {layer: 6, third: []string{"go.opentelemetry.io/otel", "go.opentelemetry.io/contrib", "github.com/prometheus/client_golang", "google.golang.org/grpc"}},
 	"cmd/weir/internal/encodings": {layer: 6, third: []string{"github.com/andybalholm/brotli", "github.com/klauspost/compress"}},
 	"cmd/weir/internal/warning":   {layer: 6, third: []string{"github.com/cenkalti/backoff/v5"}},
 	"cmd/weir/internal/watch":     {layer: 6, third: []string{"github.com/fsnotify/fsnotify"}},
 	"cmd/weir/internal/top":       {layer: 7, third: []string{"charm.land/bubbletea/v2", "github.com/charmbracelet/x/ansi"}},
 	"cmd/weir/internal/*":         {layer: 6},
+	"cmd/weir/internal/rlsenv":    {layer: 7}, // the environment variables of envoyproxy/ratelimit
 	"cmd/weir/internal/run":       {layer: 7, third: []string{"google.golang.org/grpc"}},
 	"cmd/weir/internal/lab":       {layer: 7, third: []string{"github.com/spf13/cobra"}}, // the commands that try limits out
 	"cmd/weir/internal/cli":       {layer: 8, third: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/charmbracelet/x/term"}},

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"os"
+	"path/filepath"
 	_ "time/tzdata" // calendars work on machines without time zones
 
 	"github.com/floodweir/weir/cmd/weir/internal/cli"
@@ -15,5 +16,9 @@ func main() {
 	if vetcheck.Asked(os.Args[1:]) { // go vet -vettool passes no subcommand
 		os.Exit(vetcheck.Main(os.Args[1:], os.Stdout, os.Stderr))
 	}
-	os.Exit(cli.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
+	args := os.Args[1:]
+	if filepath.Base(os.Args[0]) == "ratelimit" { // as in the image of envoyproxy/ratelimit
+		args = []string{"ratelimit"}
+	}
+	os.Exit(cli.Run(context.Background(), args, os.Stdin, os.Stdout, os.Stderr, os.Getenv))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -13,13 +14,18 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"weir": main})
+	testscript.Main(m, map[string]func(){"weir": main, "ratelimit": main})
 }
 
-// TestScript runs testdata/*.txtar against the program. Beside the commands of testscript
-// they have `get STATUS URL FILE`, which asks until it gets that status and puts the body
-// into FILE. The addresses $GATEWAY, $API, $GRPC, $RESP, $ADMIN and $UNUSED are free, and
-// that of $TAKEN is not. Other interfaces listen on free ports.
+// TestScript runs testdata/*.txtar against the program. It has three commands beside those
+// of testscript:
+//
+//   - `get STATUS URL FILE` asks until it gets that status and puts the body into FILE.
+//   - `await FILE URL` asks until the body is that of FILE.
+//   - `env-port NAME ADDRESS` sets NAME to the port of an address.
+//
+// The addresses $GATEWAY, $API, $GRPC, $RESP, $ADMIN and $UNUSED are free, and that of
+// $TAKEN is not. Other interfaces listen on free ports.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
@@ -38,7 +44,7 @@ func TestScript(t *testing.T) {
 			}
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"get": get},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"get": get, "await": await, "env-port": envPort},
 	})
 }
 
@@ -46,21 +52,43 @@ func get(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: get STATUS URL FILE")
 	}
+	body := ask(ts, args[1], args[0], func(status string, _ []byte) string { return status })
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), body, 0o600))
+}
+
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: await FILE URL")
+	}
+	ask(ts, args[1], ts.ReadFile(args[0]), func(_ string, body []byte) string { return string(body) })
+}
+
+func envPort(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: env-port NAME ADDRESS")
+	}
+	_, port, err := net.SplitHostPort(args[1])
+	ts.Check(err)
+	ts.Setenv(args[0], port)
+}
+
+// ask asks url until of returns want for the response, and returns its body.
+func ask(ts *testscript.TestScript, url, want string, of func(status string, body []byte) string) []byte {
 	var last string
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-tick.C {
-		res, err := http.Get(args[1])
+		res, err := http.Get(url)
 		if err != nil {
 			last = err.Error()
 			continue
 		}
 		body, err := io.ReadAll(res.Body)
 		res.Body.Close()
-		if last = strconv.Itoa(res.StatusCode); err == nil && last == args[0] {
-			ts.Check(os.WriteFile(ts.MkAbs(args[2]), body, 0o600))
-			return
+		if last = of(strconv.Itoa(res.StatusCode), body); err == nil && last == want {
+			return body
 		}
 	}
-	ts.Fatalf("%s: %s, want %s", args[1], last, args[0])
+	ts.Fatalf("%s: %s, want %s", url, last, want)
+	return nil
 }

@@ -84,7 +84,7 @@ func newRoot(w *app) *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return wrongUsage(c, flagText(err)) })
 	root.AddCommand(
-		serveCommand(w), checkCommand(w), testCommand(w), takeCommand(w), explainCommand(w), importCommand(w), edgeCommand(w),
+		serveCommand(w), ratelimitCommand(w), checkCommand(w), testCommand(w), takeCommand(w), explainCommand(w), importCommand(w), edgeCommand(w),
 		applyCommand(w), rollbackCommand(w), versionsCommand(w), schemaCommand(w), goCommand(w), generateCommand(w),
 		keyCommand(w), auditCommand(w), tokenCommand(w), topCommand(w), versionCommand(w),
 	)

@@ -15,6 +15,7 @@ import (
 // withoutJSON has the commands without --json, each with its reason.
 var withoutJSON = map[string]string{
 	"serve":      "runs until it is stopped; --log json sets the form of its log",
+	"ratelimit":  "runs until it is stopped; LOG_FORMAT=json sets the form of its log",
 	"schema":     "prints JSON",
 	"go":         "passes its arguments to the go command",
 	"edge nginx": "prints a configuration of nginx",

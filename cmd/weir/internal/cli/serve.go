@@ -45,15 +45,21 @@ func serveCommand(w *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
-		defer stop()
-		context.AfterFunc(ctx, stop) // the next signal kills the process
-		hangup := make(chan os.Signal, 1)
-		signal.Notify(hangup, syscall.SIGHUP)
-		defer signal.Stop(hangup)
-		return run.Serve(ctx, run.Input{
-			Config: cfg, Reload: func() (*config.Config, error) { return config.Load(source) }, Hangup: hangup, Getenv: w.getenv, Version: version(),
-		}, w.stdout, w.stderr)
+		return serve(c.Context(), w, run.Input{
+			Config: cfg, Reload: func() (*config.Config, error) { return config.Load(source) }, Getenv: w.getenv, Version: version(),
+		})
 	}
 	return c
+}
+
+// serve runs a program until a signal to stop. SIGHUP reloads its configuration.
+func serve(ctx context.Context, w *app, in run.Input) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // the next signal kills the process
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	in.Hangup = hangup
+	return run.Serve(ctx, in, w.stdout, w.stderr)
 }

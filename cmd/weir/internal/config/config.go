@@ -37,6 +37,9 @@ type Config struct {
 	Admin    Admin
 	Policies *policy.Set
 
+	// RateLimit is not nil for `weir ratelimit`.
+	RateLimit *RateLimit
+
 	// MaxConnections is the maximum number of open connections of each listener. Zero
 	// means a default by the files that the process can open.
 	MaxConnections int
@@ -126,13 +129,15 @@ type Decisions struct {
 }
 
 // Demo reports whether the program runs the demo, because no file was named.
-func (c *Config) Demo() bool { return c.File == "" }
+func (c *Config) Demo() bool { return c.File == "" && c.RateLimit == nil }
 
 // A Source holds the inputs of Load.
 type Source struct {
 	File  string            // the policy file; "": the demo
 	Flags map[string]string // the given flags, by name
 	Env   func(string) string
+
+	RateLimit *RateLimit // nil: not `weir ratelimit`
 }
 
 //go:embed demo.yaml
@@ -157,7 +162,7 @@ func Load(s Source) (*Config, error) {
 
 // Complete is like Load for a file that is already read.
 func Complete(file *weirfile.File, s Source) (*Config, error) {
-	c := &Config{File: s.File, Text: file.Text, Policies: file.Policies}
+	c := &Config{File: s.File, Text: file.Text, Policies: file.Policies, RateLimit: s.RateLimit}
 	c.System = file.System
 	c.Gateway.Routes = file.Gateway.Routes
 	c.Gateway.Client = file.Gateway.Client

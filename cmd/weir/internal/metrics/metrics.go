@@ -72,7 +72,7 @@ func New(c Config) *Metrics {
 	for _, result := range [...]string{"sent", "failed", "dropped"} { // so that rate() sees the first of each
 		m.webhooks.WithLabelValues(result)
 	}
-	m.hits = m.counters("weir_ratelimit_hits_total",
+	m.hits = m.counters(hitsFamily,
 		"Hits of the Envoy rate limit service, by domain, descriptor and result.", "domain", "descriptor", "result")
 	m.commands = m.counters("weir_resp_commands_total",
 		"Commands on the RESP interface, by command and result.", "command", "result")
@@ -83,7 +83,7 @@ func New(c Config) *Metrics {
 		"Connections closed at once because too many were open, by interface.", "interface")
 	m.misconfigured = m.gauge("weir_store_misconfigured",
 		"1 while the configuration of Redis, or of the connection to it, is wrong, else 0.")
-	m.reloads = m.counters("weir_policies_reload_total",
+	m.reloads = m.counters(reloadFamily,
 		"Reloads of policies, by result.", "result")
 	m.reloadTime = m.gauge("weir_policies_reload_success_timestamp_seconds",
 		"Unix time of the last successful reload, in seconds.")

@@ -34,7 +34,7 @@ func (s *Server) answer(r *pb.RateLimitRequest, d *decision) *pb.RateLimitRespon
 		response.Statuses[i] = &statuses[i]
 	}
 	if s.c.ResponseHeaders {
-		response.ResponseHeadersToAdd = headers(d, response.Statuses)
+		response.ResponseHeadersToAdd = s.headers(d, response.Statuses)
 	}
 	if s.c.DynamicMetadata {
 		response.DynamicMetadata = metadata(r, d)
@@ -128,18 +128,18 @@ func seconds(d time.Duration) *durationpb.Duration {
 
 // headers returns the fields for the limit that is nearest to its end: the last of those
 // that deny, else the one with the least remaining.
-func headers(d *decision, statuses []*pb.RateLimitResponse_DescriptorStatus) []*core.HeaderValue {
+func (s *Server) headers(d *decision, statuses []*pb.RateLimitResponse_DescriptorStatus) []*core.HeaderValue {
 	var nearest *pb.RateLimitResponse_DescriptorStatus
 	least := uint32(math.MaxUint32)
-	for i, s := range statuses {
-		if s.CurrentLimit == nil {
+	for i, one := range statuses {
+		if one.CurrentLimit == nil {
 			continue
 		}
-		if s.LimitRemaining < least {
-			nearest, least = s, s.LimitRemaining
+		if one.LimitRemaining < least {
+			nearest, least = one, one.LimitRemaining
 		}
 		if a := &d.checks[i]; !a.ok && a.role == enforced {
-			nearest, least = s, 0
+			nearest, least = one, 0
 		}
 	}
 	if nearest == nil {
@@ -149,9 +149,9 @@ func headers(d *decision, statuses []*pb.RateLimitResponse_DescriptorStatus) []*
 		return &core.HeaderValue{Key: name, Value: strconv.FormatInt(n, 10)}
 	}
 	return []*core.HeaderValue{
-		header("RateLimit-Limit", int64(nearest.CurrentLimit.RequestsPerUnit)),
-		header("RateLimit-Remaining", int64(nearest.LimitRemaining)),
-		header("RateLimit-Reset", nearest.DurationUntilReset.GetSeconds()),
+		header(s.c.Headers[0], int64(nearest.CurrentLimit.RequestsPerUnit)),
+		header(s.c.Headers[1], int64(nearest.LimitRemaining)),
+		header(s.c.Headers[2], nearest.DurationUntilReset.GetSeconds()),
 	}
 }
 

@@ -188,7 +188,7 @@ func (s *Server) prepare(gens *generations, domain *ratelimit.Domain, a *check, 
 		a.ok = a.refund
 		return
 	}
-	a.request = weir.Request{Key: a.match.Key, Limit: a.limit.Limit, N: int64(min(a.hits, maxHits))}
+	a.request = weir.Request{Key: s.c.KeyPrefix + a.match.Key, Limit: a.limit.Limit, N: int64(min(a.hits, maxHits))}
 	switch {
 	case a.hits == 0:
 		// A check for remaining quota: one hit has to fit.

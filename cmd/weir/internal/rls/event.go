@@ -42,7 +42,7 @@ type Event struct {
 	Override bool // the limit was in the request
 
 	Hits     uint64 // 0 for a check; at most MaxHits
-	Near     uint64 // the part of Hits above 80 % of the limit's capacity
+	Near     uint64 // the part of Hits above Config.NearRatio of the limit's capacity
 	Refunded uint64 // returned hits; at most MaxHits
 
 	Decision weir.Decision
@@ -85,7 +85,7 @@ func (s *Server) observe(d *decision) {
 			e.Hits, e.Refunded = 0, e.Hits
 		}
 		if a.charged && a.ok {
-			e.Near = near(a)
+			e.Near = near(a, s.c.NearRatio)
 		}
 		s.c.Observe(e)
 	}
@@ -98,11 +98,11 @@ func path(a *check) string {
 	return a.match.Path
 }
 
-// near returns the number of hits of a above 80 % of its limit.
-func near(a *check) uint64 {
+// near returns the number of hits of a above a part of its limit.
+func near(a *check, ratio float64) uint64 {
 	capacity := a.limit.Limit.Capacity()
 	after, hits := capacity-a.decision.Remaining, min(int64(a.hits), capacity)
-	return uint64(min(hits, max(0, after-capacity*4/5)))
+	return uint64(min(hits, max(0, after-int64(float64(capacity)*ratio))))
 }
 
 // failed reports a request without a decision.

@@ -31,8 +31,9 @@ type ServerConfig struct {
 	MaxStreams uint32
 
 	// MaxConnectionAge is the time after which a client is asked to reconnect, so that it
-	// finds new servers; never if zero.
-	MaxConnectionAge time.Duration
+	// finds new servers; never if zero. MaxConnectionAgeGrace is the time after it in which
+	// calls end; unlimited if zero.
+	MaxConnectionAge, MaxConnectionAgeGrace time.Duration
 
 	// StatsHandler receives every call, if not nil.
 	StatsHandler stats.Handler
@@ -84,7 +85,7 @@ func NewServer(c ServerConfig) *GRPCServer {
 		grpc.ConnectionTimeout(handshake),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
-			MaxConnectionAge: c.MaxConnectionAge, Time: idlePing, Timeout: pingAnswer,
+			MaxConnectionAge: c.MaxConnectionAge, MaxConnectionAgeGrace: c.MaxConnectionAgeGrace, Time: idlePing, Timeout: pingAnswer,
 		}),
 		grpc.WaitForHandlers(true),
 		grpc.UnaryInterceptor(recovering(c.Log)),

@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,8 +38,16 @@ type Config struct {
 	Quota bool
 
 	// ResponseHeaders adds RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset of
-	// the limit nearest to its end to every response.
+	// the limit nearest to its end to every response. Headers, if not empty, has other
+	// names for these three.
 	ResponseHeaders bool
+	Headers         [3]string
+
+	// NearRatio is the part of a limit above which hits are near it; 0.8 if zero.
+	NearRatio float64
+
+	// KeyPrefix precedes the keys of all limits.
+	KeyPrefix string
 
 	// DynamicMetadata adds the request, and the metadata of the limits that admitted it,
 	// to every response.
@@ -77,6 +86,12 @@ func New(c Config) (*Server, error) {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.NearRatio == 0 {
+		c.NearRatio = 0.8
+	}
+	for i, name := range []string{"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"} {
+		c.Headers[i] = cmp.Or(c.Headers[i], name)
 	}
 	s := &Server{c: c}
 	s.limits.Store(&generations{now: c.Limits})

@@ -538,3 +538,34 @@ func TestReloadOfTheSame(t *testing.T) {
 	ask("OK OK 0 left of 20")
 	ask("OVER_LIMIT")
 }
+
+// TestNames checks the names of response fields, the prefix of keys, and the part of a limit
+// above which hits are near it.
+func TestNames(t *testing.T) {
+	var event rls.Event
+	key := ""
+	store := fake{doAll: func(_ context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
+		key = rs[0].Key
+		ds[0] = weir.Decision{OK: true, Limit: rs[0].Limit, Remaining: 4}
+		return true, nil
+	}}
+	s := newServer(t, rls.Config{
+		Store: store, Limits: parse(t, "domain: d\ndescriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 10}}]"),
+		ResponseHeaders: true, Headers: [3]string{"L", "", "Reset"}, NearRatio: 0.5, KeyPrefix: "one",
+		Observe: func(e rls.Event) { event = e },
+	})
+	r, err := s.ShouldRateLimit(t.Context(), parseRequest(t, "d", "user=a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, h := range r.ResponseHeadersToAdd {
+		names = append(names, h.Key)
+	}
+	if want := []string{"L", "RateLimit-Remaining", "Reset"}; !slices.Equal(names, want) {
+		t.Errorf("headers %q, want %q", names, want)
+	}
+	if want := "one|envoy|1:d|4:user|1:a"; key != want || event.Near != 1 {
+		t.Errorf("key %q, %d near hits, want %q, 1", key, event.Near, want)
+	}
+}

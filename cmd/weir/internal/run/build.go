@@ -29,8 +29,8 @@ func (r *reloader) build(c *config.Config, v *version) (*generation, error) {
 // assemble builds a generation without reading files. If v is not nil, its policies
 // replace those of c.
 func (r *reloader) assemble(c *config.Config, limits *ratelimit.Config, v *version) (*generation, error) {
-	g := &generation{config: c, policies: c.Policies, source: "the demo", limits: limits, middlewares: map[string]*httplimit.Middleware{}}
-	if !c.Demo() {
+	g := &generation{config: c, policies: c.Policies, source: fileName(c), limits: limits, middlewares: map[string]*httplimit.Middleware{}}
+	if c.File != "" {
 		g.source = c.File
 	}
 	if v != nil {
@@ -90,7 +90,7 @@ func (r *reloader) newAPI(g *generation) (*httpapi.API, error) {
 
 // healthcheck answers as envoyproxy/ratelimit does.
 func (r *readiness) healthcheck(w http.ResponseWriter, _ *http.Request) {
-	if r.draining.Load() {
+	if r.draining.Load() || r.needsLimits && r.current().limits == nil || r.available != nil && !r.available() {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}

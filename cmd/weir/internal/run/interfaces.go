@@ -50,6 +50,9 @@ func (p *Program) startInterfaces() error {
 	if err := p.startAdmin(); err != nil {
 		return err
 	}
+	if err := startRateLimit(p); err != nil {
+		return err
+	}
 	p.runLive() // stops before the admin interface, whose streams then end
 	p.onStop(p.drain)
 	for _, start := range []func() error{p.startGRPC, p.startRESP, p.startAPI, p.startGateway} {
@@ -85,7 +88,11 @@ func (p *Program) newHTTP(name, addr string, handler http.Handler, readTimeout t
 
 // newListener returns the listener of an interface.
 func (p *Program) newListener(name, addr string, s server) *listener {
-	return &listener{name: name, flag: "listen-" + name, addr: addr, server: s, maxConnections: p.maxConnections(), metrics: p.observers.metrics}
+	flag := "--listen-" + name
+	if variable := ratelimitVariables[name]; p.config.RateLimit != nil && variable != "" {
+		flag = variable
+	}
+	return &listener{name: name, flag: flag, addr: addr, server: s, maxConnections: p.maxConnections(), metrics: p.observers.metrics}
 }
 
 // maxConnections returns the maximum of open connections of each listener.
@@ -173,6 +180,9 @@ func (p *Program) startAPI() error {
 	if c.Listen == config.Off {
 		return nil
 	}
+	if p.config.RateLimit != nil {
+		return startRateLimitHTTP(p)
+	}
 	t, err := certificate.Config("http", "http-", c.TLS, p.log)
 	if err != nil {
 		return err
@@ -236,14 +246,18 @@ func (p *Program) startGateway() error {
 // configuration.
 func (p *Program) newRLS() (*rls.Server, error) {
 	c := p.config.GRPC
-	if c.Config == "" && !p.config.Demo() {
+	if !p.config.RateLimits() {
 		return nil, nil
 	}
-	return rls.New(rls.Config{
+	rc := rls.Config{
 		Store: p.observers.metrics.Interface("grpc", p.stores.withFallback(c.OnStoreError)), Shadow: c.Shadow, Quota: c.Quota,
 		ResponseHeaders: c.ResponseHeaders, DynamicMetadata: c.DynamicMetadata,
 		Log: p.log.With("interface", "grpc"), Observe: p.observers.grpc,
-	})
+	}
+	if r := p.config.RateLimit; r != nil {
+		rc.Headers, rc.NearRatio, rc.KeyPrefix = r.Headers, r.NearRatio, r.KeyPrefix
+	}
+	return rls.New(rc)
 }
 
 // startGRPC starts the interface for Envoy.
@@ -257,6 +271,9 @@ func (p *Program) startGRPC() error {
 		return nil
 	}
 	sc := rls.ServerConfig{StatsHandler: p.observers.telemetry.GRPC(), Log: p.log.With("interface", "grpc")}
+	if r := p.config.RateLimit; r != nil {
+		sc.MaxConnectionAge, sc.MaxConnectionAgeGrace = r.MaxConnectionAge, r.MaxConnectionAgeGrace
+	}
 	var err error
 	if sc.TLS, err = certificate.Config("grpc", "grpc-", c.TLS, p.log); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -19,7 +20,7 @@ import (
 // interface.
 type listener struct {
 	name string // of the interface: "gateway"
-	flag string // sets the address: "listen-gateway"
+	flag string // sets the address: "--listen-gateway", or a variable
 	addr string
 
 	// open means that the interface requires no credentials. If remedy, how to require them,
@@ -131,7 +132,7 @@ func (l *listener) drain(ctx context.Context, log *slog.Logger) {
 
 // unprotected returns the error for an address that other machines can reach.
 func (l *listener) unprotected() error {
-	return fmt.Errorf("%s: other machines can reach %s, so it requires credentials: %s; or set --%s to an address on 127.0.0.1",
+	return fmt.Errorf("%s: other machines can reach %s, so it requires credentials: %s; or set %s to an address on 127.0.0.1",
 		l.name, l.addr, l.remedy, l.flag)
 }
 
@@ -139,9 +140,13 @@ func (l *listener) unprotected() error {
 func (l *listener) cannotListen(err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%s: %s is in use by another program: stop it, or set another address with --%s (off disables the interface)", l.name, l.addr, l.flag)
+		off := ""
+		if strings.HasPrefix(l.flag, "--") {
+			off = " (off disables the interface)"
+		}
+		return fmt.Errorf("%s: %s is in use by another program: stop it, or set another address with %s%s", l.name, l.addr, l.flag, off)
 	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("%s: no permission to listen on %s: set a port of 1024 or more with --%s", l.name, l.addr, l.flag)
+		return fmt.Errorf("%s: no permission to listen on %s: set a port of 1024 or more with %s", l.name, l.addr, l.flag)
 	}
-	return fmt.Errorf("%s: cannot listen on %s: %w: set another address with --%s", l.name, l.addr, err, l.flag)
+	return fmt.Errorf("%s: cannot listen on %s: %w: set another address with %s", l.name, l.addr, err, l.flag)
 }

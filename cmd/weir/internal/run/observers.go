@@ -49,9 +49,16 @@ func newObservers(ctx context.Context, c *config.Config, version string, getenv 
 		return nil, err
 	}
 	o.telemetry, err = telemetry.Start(ctx, telemetry.Config{
-		ServiceName: "weir", Version: version, Gatherer: o.metrics.Gatherer(), Getenv: getenv, Log: log,
+		ServiceName: serviceName(c), Version: version, Gatherer: o.metrics.Gatherer(), Getenv: getenv, Log: log,
 	})
 	return o, err
+}
+
+func serviceName(c *config.Config) string {
+	if c.RateLimit != nil {
+		return c.RateLimit.ServiceName
+	}
+	return "weir"
 }
 
 // close sends the last traces. It takes at most flushTimeout, even if ctx has ended.

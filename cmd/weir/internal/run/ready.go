@@ -24,6 +24,9 @@ type readiness struct {
 	problem   func() error       // with the configuration of the store; nil: none is checked
 	degraded  bool               // a problem is a warning
 
+	needsLimits bool        // of the gRPC interface, for /healthcheck
+	available   func() bool // whether the store is, for /healthcheck; nil: not checked
+
 	open     atomic.Bool              // all interfaces listen
 	draining atomic.Bool              // the program is stopping
 	refused  [2]atomic.Pointer[error] // by origin: the error of the last reload; nil after a success

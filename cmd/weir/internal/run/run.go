@@ -125,6 +125,15 @@ func (p *Program) start(ctx context.Context, in Input) error {
 		texts: programs.NewTexts(), adjusting: programs.NewAdjustments(),
 	}
 	p.ready.current = p.reloader.current.Load
+	if r := p.config.RateLimit; r != nil {
+		p.ready.needsLimits = r.NeedsLimits
+		if r.NeedsStore {
+			p.ready.available = p.stores.available
+		}
+		for _, note := range r.Notes {
+			p.log.Warn(note)
+		}
+	}
 	p.observers.warnings = warning.New(warning.Config{
 		Store: p.stores.main, Log: p.log, Count: p.observers.metrics.Webhook, Version: p.version,
 	})

@@ -191,6 +191,9 @@ func (s *stores) problem() error {
 	return s.redis.Problem()
 }
 
+// available reports whether requests are decided by the store.
+func (s *stores) available() bool { return s.breaker == nil || s.breaker.Stats().State == failover.Up }
+
 func (s *stores) close() {
 	for i := len(s.stops) - 1; i >= 0; i-- {
 		s.stops[i]()

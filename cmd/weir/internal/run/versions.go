@@ -73,7 +73,7 @@ func (r *reloader) fileVersion() published.Version {
 	known := r.inlined.Load()
 	if known == nil || known.config != c {
 		known = &inlined{c, c.Text}
-		if !c.Demo() {
+		if c.File != "" {
 			if text, err := edit.Inline(c.File, c.Text); err != nil { // its draft then has the same fault
 				r.log.Warn("policy file not complete for the console", "error", err)
 			} else {
@@ -92,8 +92,11 @@ type inlined struct {
 }
 
 func fileName(c *config.Config) string {
-	if c.Demo() {
+	switch {
+	case c.Demo():
 		return "the demo"
+	case c.File == "":
+		return "the environment"
 	}
 	return filepath.Base(c.File)
 }
