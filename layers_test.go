@@ -143,8 +143,9 @@ var layout = map[string]row{
 	"cmd/weir/internal/traffic/internal/decode": {layer: 0},                                                  // encodings of both
 	"cmd/weir/internal/accesslog":               {layer: 5, third: []string{"github.com/tidwall/gjson"}},
 	"cmd/weir/internal/replay":                  {layer: 6, third: []string{"github.com/tidwall/gjson"}},
-	"cmd/weir/internal/ratelimit":               {layer: 5}, // the configuration of envoyproxy/ratelimit
-	"cmd/weir/internal/nginxconf":               {layer: 5}, // an nginx.conf, and the limits in it
+	"cmd/weir/internal/ratelimit":               {layer: 5},                                                                                                                                                                                    // the configuration of envoyproxy/ratelimit
+	"cmd/weir/internal/xds":                     {layer: 5, third: []string{"github.com/cenkalti/backoff/v5", "github.com/envoyproxy/go-control-plane", "google.golang.org/grpc", "google.golang.org/protobuf", "google.golang.org/genproto"}}, // limits of a control plane
+	"cmd/weir/internal/nginxconf":               {layer: 5},                                                                                                                                                                                    // an nginx.conf, and the limits in it
 
 	// The directive //weir:limit: its parser, the code that it generates, and the three
 	// tools that add that code to a program.
@@ -171,7 +172,8 @@ var layout = map[string]row{
 	"cmd/weir/internal/cli":       {layer: 8, third: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/charmbracelet/x/term"}},
 	"cmd/weir":                    {layer: 9},
 
-	"cmd/weir/internal/nodes/nodestest": {layer: 5}, // a Redis for tests of it
+	"cmd/weir/internal/xds/xdstest":     {layer: 6, third: []string{"github.com/envoyproxy/go-control-plane", "google.golang.org/grpc"}}, // a control plane for tests
+	"cmd/weir/internal/nodes/nodestest": {layer: 5},                                                                                      // a Redis for tests of it
 
 	// The flash sale: a separate program on the public packages.
 	"flashsale/account":                     {layer: 5, third: []string{"golang.org/x/crypto"}},                                      // who works in the office

@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/floodweir/weir/cmd/weir/internal/xds"
+)
 
 // RateLimit configures `weir ratelimit`, which replaces envoyproxy/ratelimit. Its HTTP
 // interface serves only /json and /healthcheck.
@@ -8,6 +12,11 @@ type RateLimit struct {
 	// Debug is the address of the debug interface. Metrics is that of an interface that
 	// serves only metrics, at MetricsPath; "": none.
 	Debug, Metrics, MetricsPath string
+
+	// XDS is the control plane that sends the limits; nil: GRPC.Config has them. Until the
+	// first ones arrive, the program opens no interface for clients, unless StartWithout.
+	XDS          *xds.Config
+	StartWithout bool
 
 	// Headers names the fields of GRPC.ResponseHeaders: limit, remaining, reset.
 	Headers [3]string

@@ -56,7 +56,7 @@ func load(path string, merge bool) (*Config, error) {
 		if all += len(data); all > maxAll {
 			return nil, Errors{{File: name, Line: 1, Column: 1, Want: fmt.Sprintf("want at most %d bytes in all files of %s", maxAll, path)}}
 		}
-		errs = append(errs, c.read(name, data, merge)...)
+		errs = append(errs, c.read(name, data, merge, MaxSize)...)
 	}
 	if len(errs) > 0 {
 		return nil, errs.Cut()
@@ -67,19 +67,42 @@ func load(path string, merge bool) (*Config, error) {
 // Parse reads data, the content of the file name.
 func Parse(name string, data []byte) (*Config, error) {
 	c := &Config{domains: map[string]*Domain{}}
-	if errs := c.read(name, data, false); len(errs) > 0 {
+	if errs := c.read(name, data, false, MaxSize); len(errs) > 0 {
 		return nil, errs.Cut()
 	}
 	return c, nil
 }
 
-// read adds a file to c.
-func (c *Config) read(name string, data []byte, merge bool) Errors {
+// A Text is the content of a file, or a domain that a control plane sent.
+type Text struct {
+	Name string
+	Data []byte
+}
+
+// ParseAll reads texts of a program, merged as by LoadMerged if merge. Its errors have no
+// lines. Without texts there are no domains.
+func ParseAll(texts []Text, merge bool) (*Config, error) {
+	c := &Config{domains: map[string]*Domain{}}
+	var errs Errors
+	for _, t := range texts {
+		errs = append(errs, c.read(t.Name, t.Data, merge, maxAll)...)
+	}
+	if len(errs) == 0 {
+		return c, nil
+	}
+	for _, e := range errs {
+		e.Line, e.Column = 0, 0
+	}
+	return nil, errs.Cut()
+}
+
+// read adds a file of at most maxSize bytes to c.
+func (c *Config) read(name string, data []byte, merge bool, maxSize int) Errors {
 	c.files = append(c.files, name)
 	text := sha256.Sum256(data)
 	c.sum = sha256.Sum256(append(c.sum[:], text[:]...))
 	d := decoder{strict.Parse(name, data, strict.Config{
-		MaxSize: MaxSize, Empty: "want domain and descriptors, got an empty file", Loose: true,
+		MaxSize: maxSize, Empty: "want domain and descriptors, got an empty file", Loose: true,
 	})}
 	if root := d.Root(); root.There() {
 		d.domain(root, c, merge)

@@ -290,3 +290,18 @@ func ExampleLoad() {
 	// testdata/bad/share.yaml:5:5: descriptors[0].share_threshold: true: want a value with *, such as files/*: "a_b" matches one value alone
 	// testdata/bad/share.yaml:8:5: descriptors[1].share_threshold: true: want a value with *, such as files/*: "a" matches one value alone
 }
+
+// TestParseAll checks the errors of texts that a program wrote, and a set without domains.
+func TestParseAll(t *testing.T) {
+	c, err := ratelimit.ParseAll(nil, false)
+	if err != nil || c == nil || len(c.Domains()) != 0 {
+		t.Errorf("ParseAll(none) = %v, %v, want no domains", c, err)
+	}
+	same := []ratelimit.Text{{"one", []byte(`{"domain":"d","descriptors":[{"key":"a"}]}`)}, {"two", []byte(`{"domain":"d","descriptors":[{"key":"b"}]}`)}}
+	if _, err := ratelimit.ParseAll(same, false); err == nil || err.Error() != `two: domain: "d": want every domain once: one has it already` {
+		t.Errorf("ParseAll of one domain twice = %v", err)
+	}
+	if c, err := ratelimit.ParseAll(same, true); err != nil || len(c.Domains()) != 1 || len(c.Domain("d").Descriptors) != 2 {
+		t.Errorf("ParseAll merged = %v, %v", c, err)
+	}
+}

@@ -10,9 +10,13 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/cmd/weir/internal/config"
+	"github.com/floodweir/weir/cmd/weir/internal/xds"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/weirfile"
 )
+
+// xdsType is the value of CONFIG_TYPE for limits of a control plane.
+const xdsType = "GRPC_XDS_SOTW"
 
 // Source is the environment.
 type Source struct {
@@ -32,6 +36,11 @@ type reader struct {
 	configType                       string
 	root, subdirectory, appDirectory string
 
+	xds      xds.Config
+	xdsFiles xds.TLS
+	xdsTLS   bool
+	jitter   bool
+
 	redis   redis
 	timeout time.Duration // 0: not set
 
@@ -49,6 +58,8 @@ func Read(s Source) (*config.Config, error) {
 			MaxConnectionAge: 24 * time.Hour, MaxConnectionAgeGrace: time.Hour,
 		},
 		http: address{"0.0.0.0", "8080"}, grpc: address{"0.0.0.0", "8081"}, debug: address{"127.0.0.1", "6070"},
+		xds:        xds.Config{NodeID: "default", Server: "localhost:18000", Jitter: 0.5},
+		jitter:     true,
 		configType: "FILE", root: "/srv/runtime_data/current", appDirectory: "config",
 		redis: redis{kind: "SINGLE"}, level: "warn", format: "text", sampling: 1,
 	}
@@ -117,8 +128,18 @@ func (r *reader) complete(s Source) (*config.Config, error) {
 	f.Gateway.Listen, f.RESP.Listen, f.Admin.Listen = config.Off, config.Off, config.Off
 	flags := map[string]string{
 		"listen-http": r.http.String(), "listen-grpc": r.grpc.String(), "grpc-anonymous": "true",
-		"grpc-config": filepath.Join(r.root, r.subdirectory, r.appDirectory),
-		"log":         r.format, "log-level": levelOf(r.level),
+		"log": r.format, "log-level": levelOf(r.level),
+	}
+	if r.configType == xdsType {
+		r.c.XDS = &r.xds
+	} else {
+		flags["grpc-config"] = filepath.Join(r.root, r.subdirectory, r.appDirectory)
+	}
+	if r.xdsTLS {
+		r.xds.TLS = &r.xdsFiles
+	}
+	if !r.jitter {
+		r.xds.Jitter = 0
 	}
 	if f.Store != "" {
 		flags["store"] = f.Store

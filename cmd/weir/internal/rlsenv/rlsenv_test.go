@@ -5,12 +5,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/floodweir/weir/cmd/weir/internal/config"
+	"github.com/floodweir/weir/cmd/weir/internal/xds"
 )
 
 // read reads variables of the form NAME=VALUE.
@@ -163,5 +165,36 @@ func TestTelemetry(t *testing.T) {
 	}
 	if want := []string{"rl", "http://collector:4318", "parentbased_traceidratio", "0.25", "none", ""}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestControlPlane checks the settings of the control plane.
+func TestControlPlane(t *testing.T) {
+	if x := mustRead(t, "REDIS_URL=h:1", "CONFIG_GRPC_XDS_NODE_ID=n").RateLimit.XDS; x != nil {
+		t.Errorf("a control plane without CONFIG_TYPE: %+v", x)
+	}
+	c := mustRead(t, "REDIS_URL=h:1", "CONFIG_TYPE=grpc_xds_sotw")
+	if got, want := *c.RateLimit.XDS, (xds.Config{Server: "localhost:18000", NodeID: "default", Jitter: 0.5}); !reflect.DeepEqual(got, want) || c.GRPC.Config != "" {
+		t.Errorf("by default %+v, want %+v", got, want)
+	}
+	cert := filepath.Join(t.TempDir(), "tls.crt")
+	if err := os.WriteFile(cert, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c = mustRead(t, "REDIS_URL=h:1", "CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_NODE_ID=n", "CONFIG_GRPC_XDS_NODE_METADATA=a=1,b=2", "CONFIG_GRPC_XDS_SERVER_URL=gateway:18001",
+		"CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS=x:1,y:2", "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL=1s", "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL=2s",
+		"XDS_CLIENT_BACKOFF_MAX_INTERVAL=3s", "XDS_CLIENT_BACKOFF_RANDOM_FACTOR=0.1", "XDS_CLIENT_BACKOFF_JITTER=false", "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES=9",
+		"CONFIG_GRPC_XDS_SERVER_USE_TLS=true", "CONFIG_GRPC_XDS_CLIENT_TLS_CERT="+cert, "CONFIG_GRPC_XDS_CLIENT_TLS_KEY="+cert, "CONFIG_GRPC_XDS_SERVER_TLS_CACERT="+cert,
+		"CONFIG_GRPC_XDS_SERVER_TLS_SAN=gateway", "FORCE_START_WITHOUT_INITIAL_CONFIG=true")
+	want := xds.Config{
+		Server: "gateway:18001", NodeID: "n", Metadata: map[string]string{"a": "1", "b": "2"}, Headers: map[string]string{"x": "1", "y": "2"},
+		TLS:        &xds.TLS{CertFile: cert, KeyFile: cert, CAFile: cert, ServerName: "gateway"},
+		MaxMessage: 9, ConnectPause: time.Second, FirstPause: 2 * time.Second, LastPause: 3 * time.Second,
+	}
+	if got := *c.RateLimit.XDS; !reflect.DeepEqual(got, want) || !c.RateLimit.StartWithout {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if _, err := read("REDIS_URL=h:1", "CONFIG_GRPC_XDS_NODE_METADATA=a:1"); err == nil || !strings.Contains(err.Error(), "want NAME=VALUE,NAME=VALUE") {
+		t.Errorf("metadata with another separator: %v", err)
 	}
 }

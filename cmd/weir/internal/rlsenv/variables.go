@@ -24,7 +24,7 @@ type variable struct {
 
 // variables returns all variables of envoyproxy/ratelimit.
 func (r *reader) variables() []variable {
-	return slices.Concat(r.listeners(), r.limits(), r.redisVariables(), r.observability(), withoutEffect)
+	return slices.Concat(r.listeners(), r.limits(), r.controlPlane(), r.redisVariables(), r.observability(), withoutEffect)
 }
 
 func (r *reader) listeners() []variable {
@@ -53,7 +53,7 @@ func (r *reader) limits() []variable {
 	c := &r.c
 	g := &r.file.GRPC
 	return []variable{
-		{name: "CONFIG_TYPE", set: word(&r.configType, "FILE")},
+		{name: "CONFIG_TYPE", set: word(&r.configType, "FILE", xdsType)},
 		{name: "RUNTIME_ROOT", set: text(&r.root)},
 		{name: "RUNTIME_SUBDIRECTORY", set: text(&r.subdirectory)},
 		{name: "RUNTIME_APPDIRECTORY", set: text(&r.appDirectory)},
@@ -70,7 +70,28 @@ func (r *reader) limits() []variable {
 		{name: "NEAR_LIMIT_RATIO", set: ratio(&c.NearRatio)},
 		{name: "CACHE_KEY_PREFIX", set: text(&c.KeyPrefix)},
 		{name: "BACKEND_TYPE", set: word(new(string), "redis")},
-		{name: "FORCE_START_WITHOUT_INITIAL_CONFIG", quiet: "false", why: "files are read before the program serves"},
+		{name: "FORCE_START_WITHOUT_INITIAL_CONFIG", set: boolean(&c.StartWithout)},
+	}
+}
+
+func (r *reader) controlPlane() []variable {
+	x := &r.xds
+	return []variable{
+		{name: "CONFIG_GRPC_XDS_NODE_ID", set: text(&x.NodeID)},
+		{name: "CONFIG_GRPC_XDS_NODE_METADATA", set: pairs(&x.Metadata, "=")},
+		{name: "CONFIG_GRPC_XDS_SERVER_URL", set: text(&x.Server)},
+		{name: "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL", set: duration(&x.ConnectPause)},
+		{name: "CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", set: pairs(&x.Headers, ":")},
+		{name: "CONFIG_GRPC_XDS_SERVER_USE_TLS", set: boolean(&r.xdsTLS)},
+		{name: "CONFIG_GRPC_XDS_CLIENT_TLS_CERT", set: file(&r.xdsFiles.CertFile)},
+		{name: "CONFIG_GRPC_XDS_CLIENT_TLS_KEY", set: file(&r.xdsFiles.KeyFile)},
+		{name: "CONFIG_GRPC_XDS_SERVER_TLS_CACERT", set: file(&r.xdsFiles.CAFile)},
+		{name: "CONFIG_GRPC_XDS_SERVER_TLS_SAN", set: text(&r.xdsFiles.ServerName)},
+		{name: "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", set: duration(&x.FirstPause)},
+		{name: "XDS_CLIENT_BACKOFF_MAX_INTERVAL", set: duration(&x.LastPause)},
+		{name: "XDS_CLIENT_BACKOFF_RANDOM_FACTOR", set: ratio(&x.Jitter)},
+		{name: "XDS_CLIENT_BACKOFF_JITTER", set: boolean(&r.jitter)},
+		{name: "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", set: size(&x.MaxMessage)},
 	}
 }
 
@@ -115,8 +136,6 @@ const (
 )
 
 var withoutEffect = []variable{
-	{name: "CONFIG_GRPC_XDS_*", why: "CONFIG_TYPE is FILE"},
-	{name: "XDS_CLIENT_*", why: "CONFIG_TYPE is FILE"},
 	{name: "REDIS_POOL_SIZE", quiet: "10", why: oneConnection},
 	{name: "REDIS_POOL_ON_EMPTY_BEHAVIOR", quiet: "WAIT", why: oneConnection},
 	{name: "REDIS_PIPELINE_WINDOW", quiet: "0", why: oneConnection},
@@ -235,6 +254,31 @@ func ratio(to *float64) func(string) error {
 	return func(v string) (err error) {
 		if *to, err = strconv.ParseFloat(v, 64); err != nil || !(*to >= 0 && *to <= 1) {
 			return fmt.Errorf("want a number from 0 to 1")
+		}
+		return nil
+	}
+}
+
+func size(to *int) func(string) error {
+	return func(v string) error {
+		n, err := strconv.ParseUint(v, 10, 31)
+		if *to = int(n); err != nil {
+			return fmt.Errorf("want a number of bytes")
+		}
+		return nil
+	}
+}
+
+// pairs is a list of names and values, with separator between the two.
+func pairs(to *map[string]string, separator string) func(string) error {
+	return func(v string) error {
+		*to = map[string]string{}
+		for one := range strings.SplitSeq(v, ",") {
+			name, value, ok := strings.Cut(one, separator)
+			if !ok || name == "" {
+				return fmt.Errorf("want NAME%sVALUE,NAME%[1]sVALUE", separator)
+			}
+			(*to)[name] = value
 		}
 		return nil
 	}

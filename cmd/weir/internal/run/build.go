@@ -19,7 +19,7 @@ import (
 
 // build builds a generation from c and the other files that c names.
 func (r *reloader) build(c *config.Config, v *version) (*generation, error) {
-	limits, err := rateLimits(c)
+	limits, err := r.rateLimits(c)
 	if err != nil {
 		return nil, err
 	}

@@ -90,9 +90,12 @@ func routes(c *config.Config, upstream *listener) []gateway.Route {
 	return all
 }
 
-// rateLimits reads the configuration of the gRPC interface; nil if there is none.
-func rateLimits(c *config.Config) (*ratelimit.Config, error) {
+// rateLimits reads the configuration of the gRPC interface, or returns the one that a control
+// plane sent; nil if there is none. It requires mu.
+func (r *reloader) rateLimits(c *config.Config) (*ratelimit.Config, error) {
 	switch {
+	case c.RateLimit != nil && c.RateLimit.XDS != nil:
+		return r.received, nil
 	case c.GRPC.Config != "" && c.GRPC.MergeDomains:
 		return ratelimit.LoadMerged(c.GRPC.Config)
 	case c.GRPC.Config != "":

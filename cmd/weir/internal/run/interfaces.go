@@ -25,7 +25,7 @@ import (
 
 // startInterfaces builds the first generation and opens the listeners. The admin
 // interface starts first, so it stops last.
-func (p *Program) startInterfaces() error {
+func (p *Program) startInterfaces(ctx context.Context) error {
 	if err := p.startUpstream(); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (p *Program) startInterfaces() error {
 	if err := p.startAdmin(); err != nil {
 		return err
 	}
-	if err := startRateLimit(p); err != nil {
+	if err := startRateLimit(ctx, p); err != nil {
 		return err
 	}
 	p.runLive() // stops before the admin interface, whose streams then end
@@ -61,7 +61,7 @@ func (p *Program) startInterfaces() error {
 		}
 	}
 	p.ready.open.Store(true)
-	return nil
+	return startWithoutLimits(ctx, p)
 }
 
 // drain drains the interfaces of clients at the same time: a WebSocket that stays open at

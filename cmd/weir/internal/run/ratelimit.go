@@ -4,9 +4,12 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"sync"
 
 	"github.com/floodweir/weir/cmd/weir/internal/access"
 	"github.com/floodweir/weir/cmd/weir/internal/admin"
+	"github.com/floodweir/weir/cmd/weir/internal/ratelimit"
+	"github.com/floodweir/weir/cmd/weir/internal/xds"
 )
 
 // ratelimitVariables has the variables of envoyproxy/ratelimit that set the addresses of
@@ -15,8 +18,9 @@ var ratelimitVariables = map[string]string{
 	"http": "PORT", "grpc": "GRPC_PORT", "debug": "DEBUG_PORT", "metrics": "PROMETHEUS_ADDR",
 }
 
-// startRateLimit starts the interfaces for operators of `weir ratelimit`. They stop last.
-func startRateLimit(p *Program) error {
+// startRateLimit starts what only `weir ratelimit` has, and waits for the limits of its
+// control plane.
+func startRateLimit(ctx context.Context, p *Program) error {
 	c := p.config.RateLimit
 	if c == nil {
 		return nil
@@ -30,12 +34,88 @@ func startRateLimit(p *Program) error {
 	if err != nil {
 		return err
 	}
-	if err := startOperators(p, "debug", c.Debug, debug); err != nil || c.Metrics == "" {
+	if err := startOperators(p, "debug", c.Debug, debug); err != nil {
 		return err
 	}
-	served := http.NewServeMux()
-	served.Handle("GET "+c.MetricsPath, stats.Prometheus())
-	return startOperators(p, "metrics", c.Metrics, served)
+	if c.Metrics != "" {
+		served := http.NewServeMux()
+		served.Handle("GET "+c.MetricsPath, stats.Prometheus())
+		if err := startOperators(p, "metrics", c.Metrics, served); err != nil {
+			return err
+		}
+	}
+	if c.XDS == nil || c.StartWithout {
+		return nil
+	}
+	client, err := followControlPlane(ctx, p, p.reloader.receive)
+	if err != nil {
+		return err
+	}
+	p.log.Warn("waiting for the first limits of the control plane", "server", c.XDS.Server)
+	select {
+	case <-client.First():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// startWithoutLimits begins to receive limits when all interfaces listen.
+func startWithoutLimits(ctx context.Context, p *Program) error {
+	c := p.config.RateLimit
+	if c == nil || c.XDS == nil || !c.StartWithout {
+		return nil
+	}
+	if c.NeedsLimits {
+		p.rls.SetServing(false)
+	}
+	_, err := followControlPlane(ctx, p, func(resources []xds.Resource) error {
+		err := p.reloader.receive(resources)
+		if err == nil && !p.ready.draining.Load() {
+			p.rls.SetServing(true)
+		}
+		return err
+	})
+	return err
+}
+
+// followControlPlane begins to receive limits.
+func followControlPlane(ctx context.Context, p *Program, apply func([]xds.Resource) error) (*xds.Client, error) {
+	c := *p.config.RateLimit.XDS
+	c.Apply, c.Log = apply, p.log
+	client, err := xds.New(c)
+	if err != nil {
+		return nil, err
+	}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var background sync.WaitGroup
+	background.Go(func() { client.Run(running) })
+	p.onStop(func(context.Context) {
+		cancel()
+		background.Wait()
+	})
+	return client, nil
+}
+
+// receive puts the limits of a control plane into force.
+func (r *reloader) receive(resources []xds.Resource) error {
+	texts := make([]ratelimit.Text, len(resources))
+	for i, one := range resources {
+		texts[i] = ratelimit.Text{Name: one.Name, Data: one.Text}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old := r.current.Load()
+	limits, err := ratelimit.ParseAll(texts, old.config.GRPC.MergeDomains)
+	var g *generation
+	if err == nil {
+		g, err = r.assemble(old.config, limits, r.published.Load())
+	}
+	if err == nil {
+		r.received = limits
+	}
+	r.replace(fromControlPlane, "control plane", g, err)
+	return err
 }
 
 // startOperators starts an interface for operators, without authentication.

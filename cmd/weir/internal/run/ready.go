@@ -29,7 +29,7 @@ type readiness struct {
 
 	open     atomic.Bool              // all interfaces listen
 	draining atomic.Bool              // the program is stopping
-	refused  [2]atomic.Pointer[error] // by origin: the error of the last reload; nil after a success
+	refused  [3]atomic.Pointer[error] // by origin: the error of the last reload; nil after a success
 
 	mu        sync.Mutex
 	lastProbe httpapi.Check
@@ -75,12 +75,13 @@ func (r *readiness) refusals() (all []string) {
 }
 
 // An origin is a source of policies. A successful reload from one origin does not clear
-// the error of the other.
+// the error of another.
 type origin int
 
 const (
 	fromFile origin = iota
 	fromStore
+	fromControlPlane
 )
 
 // reloaded records the result of a reload.

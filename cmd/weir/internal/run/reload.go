@@ -15,6 +15,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
 	"github.com/floodweir/weir/cmd/weir/internal/programs"
+	"github.com/floodweir/weir/cmd/weir/internal/ratelimit"
 	"github.com/floodweir/weir/cmd/weir/internal/redisconn"
 	"github.com/floodweir/weir/cmd/weir/internal/rls"
 	"github.com/floodweir/weir/cmd/weir/internal/watch"
@@ -36,6 +37,8 @@ type reloader struct {
 	secrets   []*config.Secret
 
 	adjustments *adjustment.Store // nil: none
+
+	received *ratelimit.Config // from a control plane; nil: none. Guarded by mu
 
 	current   atomic.Pointer[generation]
 	published atomic.Pointer[version] // nil: none

@@ -142,7 +142,7 @@ func (p *Program) start(ctx context.Context, in Input) error {
 		return err
 	}
 	p.reloader.loadPublished(ctx)
-	if err := p.startInterfaces(); err != nil {
+	if err := p.startInterfaces(ctx); err != nil {
 		return err
 	}
 	p.onStop(func(context.Context) { p.reloader.stop() })
