@@ -197,6 +197,27 @@ apidiff: ## exported names that changed since the last release
 actionlint: ## check the workflows of .github (builds actionlint, once)
 	@go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
+.PHONY: packages
+packages: .bin/goreleaser .bin/cyclonedx-gomod ## build archives, packages and images of the last commit twice, as a snapshot in dist/, and check them; SINGLE=1 for this system only (ten minutes)
+	@tools/need.sh gpg:gnupg dpkg-deb:dpkg rpm:rpm man:man-db systemd-analyze:systemd buildah:buildah bwrap:bubblewrap
+	@GOFLAGS= PATH="$(CURDIR)/.bin:$$PATH" go run ./tools/packages $(if $(SINGLE),-single)
+
+.bin/goreleaser:
+	@GOBIN=$(CURDIR)/.bin GOFLAGS= go install github.com/goreleaser/goreleaser/v2@v2.16.0
+
+.bin/cyclonedx-gomod:
+	@GOBIN=$(CURDIR)/.bin GOFLAGS= go install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+
+.PHONY: deploy-check
+deploy-check: .bin/helm ## render the Helm chart, with the defaults and with every part (builds helm, once)
+	@.bin/helm lint --strict --quiet deploy/helm/weir
+	@for values in weir/values.yaml testdata/all.yaml; do \
+		.bin/helm template weir deploy/helm/weir --kube-version 1.34 -f deploy/helm/$$values >/dev/null || exit 1; \
+	done
+
+.bin/helm:
+	@GOBIN=$(CURDIR)/.bin GOFLAGS= go install helm.sh/helm/v3/cmd/helm@v3.22.0
+
 .PHONY: simulate
 simulate: ## nodes over a model of Redis with faults, in virtual time: SEEDS=1000 runs, or SEED=17 with its event log
 	@cd e2e && go test -count=1 -timeout=120m -v -run='^TestSimulation$$' ./simulate -args -seeds=$(SEEDS) $(if $(SEED),-seed=$(SEED))
