@@ -32,6 +32,7 @@ var servers = []server{
 	{"weir serve", "curl -fs -o /dev/null http://127.0.0.1:8080/readyz"},
 	{"go run ./flashsale demo", "curl -fs http://127.0.0.1:8088/api/sales | grep -q phase"},
 	{"redis-server --port 6399", "redis-cli -p 6399 ping"},
+	{"env REDIS_URL=127.0.0.1:6399 RUNTIME_ROOT=$PWD/docs/examples", "curl -fs -o /dev/null http://127.0.0.1:8080/healthcheck"},
 }
 
 // overlay copies uncommitted changes over a fresh clone.

@@ -12,7 +12,7 @@
 // The service of stream.proto has the same messages on a stream, which costs less.
 //
 // Responses equal those of envoyproxy/ratelimit with the same configuration, with the
-// exceptions in docs/envoy.md.
+// exceptions in docs/ratelimit.md.
 //
 // # Guarantees
 //
