@@ -154,8 +154,9 @@ func (db *DB) openSQLite(path string, c Config) error {
 		name = "file::memory:?_pragma=foreign_keys(1)&_txlock="
 	}
 	// Orders change pages all over the file. The log is checkpointed at 32 MB; at the default of
-	// 4 MB that would happen after every batch.
-	wc, err := newSQLiteConnector(name + "immediate&_pragma=journal_mode(WAL)&_pragma=cache_size(-65536)&_pragma=wal_autocheckpoint(8000)")
+	// 4 MB that would happen after every batch. The pages that a statement would undo stay in
+	// memory; by default those of a batch are written to a temporary file.
+	wc, err := newSQLiteConnector(name + "immediate&_pragma=journal_mode(WAL)&_pragma=cache_size(-65536)&_pragma=wal_autocheckpoint(8000)&_pragma=temp_store(MEMORY)")
 	if err != nil {
 		return err
 	}

@@ -98,6 +98,6 @@ func (d dialect) rows(columns string) string {
 		}
 		b.WriteString("value ->> '" + name + "' AS " + name)
 	}
-	b.WriteString(" FROM json_each($1)) AS r")
+	b.WriteString(" FROM jsonb_each($1)) AS r")
 	return b.String()
 }

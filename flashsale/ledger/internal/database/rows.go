@@ -56,7 +56,8 @@ func (x *Tx) Rows(first int, columns ...Column) (table string, args []any) {
 	return "unnest(" + arrays.String() + ") AS r (" + names.String() + ")", args
 }
 
-// rowsOfJSON returns the table of a document of documentOf.
+// rowsOfJSON returns the table of a document of documentOf. jsonb_each parses it once; the rows of
+// json_each are texts, each of which is parsed again.
 func rowsOfJSON(argument int, columns []Column) string {
 	var b strings.Builder
 	b.WriteString("(SELECT ")
@@ -66,7 +67,7 @@ func rowsOfJSON(argument int, columns []Column) string {
 		}
 		fmt.Fprintf(&b, "value ->> %d AS %s", i, c.name)
 	}
-	fmt.Fprintf(&b, " FROM json_each($%d)) AS r", argument)
+	fmt.Fprintf(&b, " FROM jsonb_each($%d)) AS r", argument)
 	return b.String()
 }
 
