@@ -197,6 +197,10 @@ apidiff: ## exported names that changed since the last release
 actionlint: ## check the workflows of .github (builds actionlint, once)
 	@go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
+.PHONY: site
+site: ## build the pages as a site in site/.vitepress/dist, and check their links (needs Node 20 and npm)
+	@cd site && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build
+
 .PHONY: packages
 packages: .bin/goreleaser .bin/cyclonedx-gomod ## build archives, packages and images of the last commit twice, as a snapshot in dist/, and check them; SINGLE=1 for this system only (ten minutes)
 	@tools/need.sh gpg:gnupg dpkg-deb:dpkg rpm:rpm man:man-db systemd-analyze:systemd buildah:buildah bwrap:bubblewrap
