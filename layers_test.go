@@ -64,6 +64,7 @@ var layout = map[string]row{
 	"internal/missing":     {layer: 0}, // arguments that were not given
 	"internal/bounds":      {layer: 0}, // the sizes of requests
 	"internal/roundtrip":   {layer: 0}, // reports of a store to the store over it
+	"internal/batching":    {layer: 1}, // round trips to a store, shared by callers
 	"internal/backoff":     {layer: 2}, // the pacer that clients share
 	"internal/revision":    {layer: 3}, // changes of a hash in Redis
 	"internal/adjusted":    {layer: 4}, // what operators set for single keys, in Redis

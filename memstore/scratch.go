@@ -60,7 +60,7 @@ func NewScratch(seed [16]byte) *Scratch {
 }
 
 // Load replaces the states of x, each of another key or weir.Limit.State, and sets the instant
-// of the decisions that follow, in µs. It returns an error for words or a reservation that the
+// of each decision, in µs. It returns an error for words or a reservation that the
 // limit of a state cannot have.
 func (x *Scratch) Load(now int64, states []ScratchState) error {
 	s := x.s

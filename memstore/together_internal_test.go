@@ -12,8 +12,8 @@ import (
 )
 
 // TestTogetherIsTxn makes the same random requests of two stores with one clock. One decides Takes
-// of words in place, and the other by transactions, because its requests have a former limit, which
-// is zero. All decisions must be equal.
+// of words in place, and the other by transactions, because its requests carry the state of the zero
+// Limit over. All decisions must be equal.
 func TestTogetherIsTxn(t *testing.T) {
 	limits := []weir.Limit{
 		weir.MustLimit("3/s burst 7"), weir.MustLimit("1/s"), weir.MustLimit("1000/m"), weir.MustLimit("1024/m burst 2"),

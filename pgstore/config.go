@@ -2,11 +2,11 @@ package pgstore
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/algo"
+	"github.com/floodweir/weir/internal/bounds"
 )
 
 // Config adjusts a Store. Its zero value works.
@@ -41,35 +41,12 @@ const (
 )
 
 func (c *Config) normalize() error {
-	bad := func(field string, value any, want string) error {
-		return fmt.Errorf("pgstore: %s: %w: got %v, want %s", field, weir.ErrInvalid, value, want)
-	}
-	if c.Prefix == "" {
-		c.Prefix = DefaultPrefix
-	}
-	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
-	}
-	if c.InFlight == 0 {
-		c.InFlight = DefaultInFlight
-	}
-	if c.MaxBatch == 0 {
-		c.MaxBatch = DefaultMaxBatch
-	}
-	switch {
-	case len(c.Prefix) > 32 || strings.Trim(c.Prefix, prefixChars) != "":
-		return bad("Prefix", fmt.Sprintf("%.40q", c.Prefix), "1 to 32 letters, digits, '.', '_' or '-'")
-	case c.Timeout < time.Millisecond || c.Timeout > time.Hour:
-		return bad("Timeout", c.Timeout, "1ms to 1h")
-	case c.InFlight < 1 || c.InFlight > 1024:
-		return bad("InFlight", c.InFlight, "1 to 1024")
-	case c.MaxBatch < 1 || c.MaxBatch > 1024:
-		return bad("MaxBatch", c.MaxBatch, "1 to 1024")
-	}
-	return nil
+	s := bounds.Sharing{Prefix: c.Prefix, Timeout: c.Timeout, InFlight: c.InFlight, MaxBatch: c.MaxBatch}
+	defaults := bounds.Sharing{Prefix: DefaultPrefix, Timeout: DefaultTimeout, InFlight: DefaultInFlight, MaxBatch: DefaultMaxBatch}
+	err := s.Or(defaults, "pgstore", weir.ErrInvalid, "")
+	c.Prefix, c.Timeout, c.InFlight, c.MaxBatch = s.Prefix, s.Timeout, s.InFlight, s.MaxBatch
+	return err
 }
-
-const prefixChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 // now returns the time for a call; 0 selects the clock of the server.
 func (c *Config) now() (int64, error) {

@@ -106,9 +106,11 @@ func chargedAt(r *weir.Request) int64 {
 }
 
 // decide decides ops by weir_decide, each all or nothing.
-func (s *Store) decide(ctx context.Context, ops []*op) {
+func (s *Store) decide(ops []*op) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeout)
+	defer cancel()
 	for _, o := range ops {
-		o.progress.Sent()
+		o.Progress.Sent()
 	}
 	clock, err := s.config.now()
 	var answer []int64
@@ -125,10 +127,10 @@ func (s *Store) decide(ctx context.Context, ops []*op) {
 	at := 1
 	for _, o := range ops {
 		if err != nil {
-			o.err = unavailable(err)
+			o.Err = unavailable(err)
 			continue
 		}
-		o.progress.Replied()
+		o.Progress.Replied()
 		o.read(answer[at:], answer[0])
 		at += answerWords * len(o.rs)
 	}

@@ -22,20 +22,22 @@ const maxSwaps = 100
 var errContended = errors.New("other processes wrote the same keys too often; nothing was charged")
 
 // exchangeStates decides ops, each all or nothing.
-func (s *Store) exchangeStates(ctx context.Context, ops []*op) {
+func (s *Store) exchangeStates(ops []*op) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeout)
+	defer cancel()
 	for _, o := range ops {
-		o.progress.Sent()
+		o.Progress.Sent()
 	}
 	err := s.tryExchange(ctx, ops)
 	for _, o := range ops {
 		switch {
 		case err != nil:
-			o.err = unavailable(err)
-		case o.err != nil && !errors.Is(o.err, weir.ErrInvalid):
-			o.err = fmt.Errorf("pgstore: %w", o.err)
+			o.Err = unavailable(err)
+		case o.Err != nil && !errors.Is(o.Err, weir.ErrInvalid):
+			o.Err = fmt.Errorf("pgstore: %w", o.Err)
 		}
 		if err == nil {
-			o.progress.Replied()
+			o.Progress.Replied()
 		}
 	}
 }
@@ -71,7 +73,7 @@ func (s *Store) tryExchange(ctx context.Context, ops []*op) error {
 			return err
 		}
 		for _, o := range ops {
-			o.ok, o.err = scratch.DoAll(o.rs, o.ds)
+			o.ok, o.Err = scratch.DoAll(o.rs, o.ds)
 		}
 		if done, err := s.swap(ctx, clock, now, rows, scratch.Save(states)); done || err != nil {
 			return err

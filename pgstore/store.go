@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/batching"
 	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/memstore"
 )
@@ -19,8 +20,8 @@ type Store struct {
 	config Config
 	limits parser
 
-	decisions lane                             // requests that weir_decide decides
-	exchange  lane                             // all others
+	decisions batching.Queue[*op]              // requests that weir_decide decides
+	exchange  batching.Queue[*op]              // all others
 	scratch   atomic.Pointer[memstore.Scratch] // for exchange, which uses it for one batch at a time
 }
 
@@ -36,16 +37,34 @@ func New(db *sql.DB, c Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{db: db, config: c}
-	s.decisions = lane{send: s.decide, most: c.InFlight, batch: c.MaxBatch, timeout: c.Timeout}
-	s.exchange = lane{send: s.exchangeStates, most: 1, batch: c.MaxBatch, timeout: c.Timeout}
+	s.decisions = s.newQueue(s.decide, c.InFlight)
+	s.exchange = s.newQueue(s.exchangeStates, 1)
 	return s, nil
 }
+
+func (s *Store) newQueue(send func([]*op), inFlight int) batching.Queue[*op] {
+	return batching.Queue[*op]{Send: send, InFlight: inFlight, MaxBatch: s.config.MaxBatch, Timeout: s.config.Timeout,
+		Closed: fmt.Errorf("pgstore: %w", weir.ErrClosed), Failed: unavailable}
+}
+
+// An op has the requests of one call of Do or DoAll and their decisions.
+type op struct {
+	batching.Wait
+
+	rs        []weir.Request
+	ds        []weir.Decision
+	ok        bool // all are OK
+	undecided bool // by weir_decide
+}
+
+// Requests implements batching.Op.
+func (o *op) Requests() int { return len(o.rs) }
 
 // Close waits for the calls in flight and for queued requests. Later requests get
 // weir.ErrClosed. It does not close the database. Closing again does nothing. It never fails.
 func (s *Store) Close() error {
-	s.decisions.close()
-	s.exchange.close()
+	s.decisions.Close()
+	s.exchange.Close()
 	return nil
 }
 
@@ -84,11 +103,17 @@ func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision
 // ask decides o.
 func (s *Store) ask(ctx context.Context, o *op) error {
 	if o.simple() {
-		if err := s.decisions.ask(ctx, o); err != nil || !o.undecided {
+		if err := s.decisions.Do(ctx, o); err != nil {
 			return err
 		}
+		if !o.undecided {
+			return o.Err
+		}
 	}
-	return s.exchange.ask(ctx, o)
+	if err := s.exchange.Do(ctx, o); err != nil {
+		return err
+	}
+	return o.Err
 }
 
 // unavailable returns err with the sentinel on which callers branch.

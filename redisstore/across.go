@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/batching"
 	"github.com/floodweir/weir/internal/rediskey"
 )
 
@@ -123,15 +124,15 @@ func (s *Store) askParts(ctx context.Context, parts []*part) error {
 	for i, p := range parts {
 		ops[i] = p.op
 	}
-	if err := s.ask(ctx, ops...); err != nil {
+	if err := s.queue.Do(ctx, ops...); err != nil {
 		for _, p := range parts {
-			p.op = &op{err: err} // the round trip may still write to the old op
+			p.op = &op{Wait: batching.Wait{Err: err}} // the round trip may still write to the old op
 		}
 		return err
 	}
 	for _, o := range ops {
-		if o.err != nil {
-			return o.err
+		if o.Err != nil {
+			return o.Err
 		}
 	}
 	return nil
@@ -153,7 +154,7 @@ func scatter(parts []*part, ds []weir.Decision) bool {
 func (s *Store) giveBack(ctx context.Context, parts []*part) {
 	var ops []*op
 	for _, p := range parts {
-		if p.err != nil || !p.ok {
+		if p.Err != nil || !p.ok {
 			continue
 		}
 		var back []weir.Request
@@ -171,7 +172,7 @@ func (s *Store) giveBack(ctx context.Context, parts []*part) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*s.config.Timeout+time.Second)
 	defer cancel()
-	_ = s.ask(ctx, ops...) // the limit refills tokens that are lost
+	_ = s.queue.Do(ctx, ops...) // the limit refills tokens that are lost
 }
 
 // endless is a debt that may have been truncated. Returning all of it could return more

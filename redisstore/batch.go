@@ -4,27 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/batching"
 	"github.com/floodweir/weir/internal/rediskey"
-	"github.com/floodweir/weir/internal/roundtrip"
 	"github.com/floodweir/weir/internal/waitqueue"
 )
 
-// Concurrent callers share round trips without a timer. If no round trip is in flight, a request is
-// sent at once; by its caller, if that cannot leave earlier. Otherwise it queues. While fewer than
-// Config.InFlight round trips are in flight, it begins a further one, as soon as the goroutines that
-// are ready have run: they may have requests too. The round trip that ends first sends the queue as
-// the next batch.
-//
-// A round trip does not end with a caller: its reply shows that Redis is alive, even if the
-// caller has left. What was queued when its caller left is not sent.
-
 // An op has the requests of one call of Do or DoAll and their decisions.
 type op struct {
+	batching.Wait
+
 	mode     mode
 	rs       []weir.Request
 	ds       []weir.Decision
@@ -33,142 +25,13 @@ type op struct {
 	whole    bool    // send all params of rules
 	general  bool    // lua/takes.lua does not decide it
 	ok       bool    // all are OK
-	err      error
 
 	one  [1]weir.Request // backs rs and ds of a single request
 	oneD [1]weir.Decision
-
-	since    time.Time          // start of the wait in the queue
-	done     chan struct{}      // closed when op is decided
-	progress roundtrip.Observer // of the caller
-	left     bool               // the caller has left; guarded by Store.mu
 }
 
-// ask decides ops in one round trip. If ctx ends first, ask returns an error, and the
-// caller must not read the ops: they may be in flight. Otherwise each op has its own
-// error.
-func (s *Store) ask(ctx context.Context, ops ...*op) error {
-	if err := ctx.Err(); err != nil {
-		return unavailable(err)
-	}
-	since, progress := time.Now(), roundtrip.From(ctx)
-	for _, o := range ops {
-		o.since, o.done, o.progress = since, make(chan struct{}), progress
-	}
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return fmt.Errorf("redisstore: %w", weir.ErrClosed)
-	}
-	progress.Queued()
-	alone := s.inFlight == 0
-	leads := s.inFlight < s.config.InFlight
-	if leads {
-		s.inFlight++
-		s.trips.Add(1)
-	}
-	if !alone {
-		s.queue = append(s.queue, ops...)
-	}
-	s.mu.Unlock()
-	switch {
-	case !leads:
-	case !alone:
-		go s.drain(nil)
-	case ctx.Done() == nil: // the caller cannot leave
-		s.sendHere(ops)
-		return nil
-	default:
-		go s.drain(ops)
-	}
-	for _, o := range ops {
-		select {
-		case <-o.done:
-		case <-ctx.Done():
-			s.mu.Lock()
-			for _, o := range ops {
-				o.left = true
-			}
-			s.mu.Unlock()
-			return unavailable(ctx.Err())
-		}
-	}
-	return nil
-}
-
-// sendHere sends a batch on the goroutine of its caller, even if Config.Slot panics. Another goroutine
-// sends the queue.
-func (s *Store) sendHere(ops []*op) {
-	defer func() {
-		for _, o := range ops {
-			close(o.done)
-		}
-		if next := s.next(); next != nil {
-			go s.drain(next)
-		}
-	}()
-	s.send(ops)
-}
-
-// drain sends a batch, if it is not nil, and then those of the queue until it is empty. While there
-// are several callers, the goroutines that are ready to run add their requests to the queue first.
-func (s *Store) drain(next []*op) {
-	several := next == nil
-	for {
-		if next == nil {
-			if several {
-				runtime.Gosched()
-			}
-			if next = s.next(); next == nil {
-				return
-			}
-		}
-		s.send(next)
-		for _, o := range next {
-			close(o.done)
-		}
-		several, next = len(next) > 1, nil
-	}
-}
-
-var errQueued = errors.New("queued for longer than the timeout; nothing was sent")
-
-// next returns the next batch of the queue. If the queue is empty, next returns nil and ends the
-// round trip. An op that has queued for Config.Timeout fails.
-func (s *Store) next() []*op {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var next []*op
-	if len(s.queue) > 0 {
-		late := time.Now().Add(-s.config.Timeout)
-		taken, requests := 0, 0
-		for _, o := range s.queue {
-			if o.left {
-				taken++
-				continue
-			}
-			if o.since.Before(late) {
-				o.err = unavailable(errQueued)
-				close(o.done)
-				taken++
-				continue
-			}
-			if requests += len(o.rs); requests > s.config.MaxBatch && len(next) > 0 {
-				break
-			}
-			next = append(next, o)
-			taken++
-		}
-		rest := copy(s.queue, s.queue[taken:])
-		clear(s.queue[rest:])
-		s.queue = s.queue[:rest]
-	}
-	if next == nil {
-		s.inFlight--
-		s.trips.Done()
-	}
-	return next
-}
+// Requests implements batching.Op.
+func (o *op) Requests() int { return len(o.rs) }
 
 // A batchCall is one run of the script and the ops whose requests it has.
 type batchCall struct {
@@ -202,7 +65,7 @@ func (s *Store) send(ops []*op) {
 	clock, err := s.config.now()
 	if err != nil {
 		for _, o := range ops {
-			o.err = unavailable(err)
+			o.Err = unavailable(err)
 		}
 		return
 	}
@@ -246,8 +109,8 @@ func (s *Store) send(ops []*op) {
 		calls = again
 	}
 	for _, o := range ops {
-		if o.err != nil {
-			o.err = unavailable(o.err)
+		if o.Err != nil {
+			o.Err = unavailable(o.Err)
 		}
 	}
 }
@@ -256,7 +119,7 @@ func (s *Store) send(ops []*op) {
 func sent(calls []*batchCall) {
 	for _, c := range calls {
 		for _, o := range c.ops {
-			o.progress.Sent()
+			o.Progress.Sent()
 		}
 	}
 }
@@ -269,7 +132,7 @@ func replied(calls []*batchCall, replies []Reply) {
 			continue
 		}
 		for _, o := range c.ops {
-			o.progress.Replied()
+			o.Progress.Replied()
 		}
 	}
 }
@@ -354,14 +217,14 @@ func (c *batchCall) decode(reply Reply) (undeclared []*op) {
 	items := reply.Items
 	for _, o := range c.ops {
 		if err != nil {
-			o.err = err
+			o.Err = err
 			continue
 		}
 		o.read(c.store, items[:len(o.rs)])
 		items = items[len(o.rs):]
-		if o.err == errReserves && !o.reserves || o.err == errParams && !o.whole {
-			o.reserves, o.whole = o.reserves || o.err == errReserves, o.whole || o.err == errParams
-			o.err = nil
+		if o.Err == errReserves && !o.reserves || o.Err == errParams && !o.whole {
+			o.reserves, o.whole = o.reserves || o.Err == errReserves, o.whole || o.Err == errParams
+			o.Err = nil
 			undeclared = append(undeclared, o)
 		}
 	}
@@ -375,17 +238,17 @@ func (o *op) read(s *Store, items []string) {
 		a, err := parseAnswer(items[i])
 		switch {
 		case err != nil:
-			o.err = fmt.Errorf("%s of key %.40q: %w", o.rs[i].Verb, o.rs[i].Key, err)
+			o.Err = fmt.Errorf("%s of key %.40q: %w", o.rs[i].Verb, o.rs[i].Key, err)
 			return
 		case a.code == codeUnknown:
-			o.err = fmt.Errorf("%s %.40q: %w", o.rs[i].Verb, o.rs[i].ID, weir.ErrNoReservation)
+			o.Err = fmt.Errorf("%s %.40q: %w", o.rs[i].Verb, o.rs[i].ID, weir.ErrNoReservation)
 			return
 		case a.code == codeReserves:
 			s.rules.of(o.rs[i].Limit).reserves.Store(true)
-			o.err = errReserves
+			o.Err = errReserves
 			continue
 		case a.code == codeParams:
-			o.err = errParams
+			o.Err = errParams
 			continue
 		}
 		o.ds[i] = decision(&o.rs[i], a)

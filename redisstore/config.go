@@ -2,11 +2,11 @@ package redisstore
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/algo"
+	"github.com/floodweir/weir/internal/bounds"
 )
 
 // Config adjusts a Store. Its zero value works.
@@ -57,30 +57,16 @@ func (c *Config) normalize(cluster bool) error {
 	bad := func(field string, value any, want string) error {
 		return fmt.Errorf("redisstore: %s: %w: got %v, want %s", field, weir.ErrInvalid, value, want)
 	}
-	if c.Prefix == "" {
-		c.Prefix = DefaultPrefix
+	defaults := bounds.Sharing{Prefix: DefaultPrefix, Timeout: DefaultTimeout, InFlight: 2, MaxBatch: DefaultMaxBatch}
+	if cluster {
+		defaults.InFlight = 8
 	}
-	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
+	s := bounds.Sharing{Prefix: c.Prefix, Timeout: c.Timeout, InFlight: c.InFlight, MaxBatch: c.MaxBatch}
+	if err := s.Or(defaults, "redisstore", weir.ErrInvalid, ":"); err != nil {
+		return err
 	}
-	if c.InFlight == 0 {
-		c.InFlight = 2
-		if cluster {
-			c.InFlight = 8
-		}
-	}
-	if c.MaxBatch == 0 {
-		c.MaxBatch = DefaultMaxBatch
-	}
+	c.Prefix, c.Timeout, c.InFlight, c.MaxBatch = s.Prefix, s.Timeout, s.InFlight, s.MaxBatch
 	switch {
-	case len(c.Prefix) > 32 || strings.Trim(c.Prefix, prefixChars) != "":
-		return bad("Prefix", fmt.Sprintf("%.40q", c.Prefix), "1 to 32 letters, digits, '.', '_', '-' or ':'")
-	case c.Timeout < time.Millisecond || c.Timeout > time.Hour:
-		return bad("Timeout", c.Timeout, "1ms to 1h")
-	case c.InFlight < 1 || c.InFlight > 1024:
-		return bad("InFlight", c.InFlight, "1 to 1024")
-	case c.MaxBatch < 1 || c.MaxBatch > 1024:
-		return bad("MaxBatch", c.MaxBatch, "1 to 1024")
 	case c.Skew < 0 || c.Skew > 24*time.Hour:
 		return bad("Skew", c.Skew, "0 to 24h")
 	case c.Skew != 0 && c.Clock == nil:
@@ -91,8 +77,6 @@ func (c *Config) normalize(cluster bool) error {
 	}
 	return nil
 }
-
-const prefixChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:"
 
 // now returns the time for the script; 0 selects the clock of Redis.
 func (c *Config) now() (int64, error) {

@@ -63,12 +63,12 @@ func (s *Store) probeTime(ctx context.Context, f *ServerInfo) error {
 	o.one[0] = weir.Request{Verb: weir.Peek, Key: "probe", Limit: weir.MustLimit("1/s")}
 	o.rs, o.ds = o.one[:], o.oneD[:]
 	before := time.Now()
-	if err := s.ask(ctx, o); err != nil {
+	if err := s.queue.Do(ctx, o); err != nil {
 		return err
 	}
 	after := time.Now()
-	if o.err != nil {
-		return fmt.Errorf("redisstore: probe: cannot run the script; a server that refuses TIME in scripts needs Config.Clock: %w", o.err)
+	if o.Err != nil {
+		return fmt.Errorf("redisstore: probe: cannot run the script; a server that refuses TIME in scripts needs Config.Clock: %w", o.Err)
 	}
 	f.clock = o.ds[0].At.Sub(before.Add(after.Sub(before) / 2)).Round(time.Millisecond)
 	return nil

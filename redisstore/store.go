@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/batching"
 	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/internal/outline"
 )
@@ -21,12 +21,7 @@ type Store struct {
 	slack   int64  // ms added to every TTL
 	cluster bool
 	rules   rules
-
-	mu       sync.Mutex
-	queue    []*op
-	inFlight int // round trips
-	closed   bool
-	trips    sync.WaitGroup
+	queue   batching.Queue[*op]
 }
 
 var _ weir.Store = (*Store)(nil)
@@ -41,23 +36,23 @@ func New(conn Conn, c Config) (*Store, error) {
 	if err := c.normalize(cluster); err != nil {
 		return nil, err
 	}
-	return &Store{
+	s := &Store{
 		conn:    conn,
 		config:  c,
 		cluster: cluster,
 		prefix:  outline.KeyPrefix(c.Prefix),
 		slack:   int64((c.Skew + time.Millisecond - 1) / time.Millisecond),
-	}, nil
+	}
+	s.queue = batching.Queue[*op]{Send: s.send, InFlight: c.InFlight, MaxBatch: c.MaxBatch, Timeout: c.Timeout,
+		Closed: fmt.Errorf("redisstore: %w", weir.ErrClosed), Failed: unavailable}
+	return s, nil
 }
 
 // Close waits for the round trips in flight and for queued requests. Later requests get
 // weir.ErrClosed. It does not close the connection. Closing again does nothing. It never
 // fails.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.trips.Wait()
+	s.queue.Close()
 	return nil
 }
 
@@ -73,11 +68,11 @@ func (s *Store) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
 	if len(r.From) > 0 {
 		o.one[0].From = slices.Clone(r.From) // the caller may return before it is read
 	}
-	if err := s.ask(ctx, o); err != nil {
+	if err := s.queue.Do(ctx, o); err != nil {
 		return weir.Decision{}, err
 	}
-	if o.err != nil {
-		return weir.Decision{}, o.err
+	if o.Err != nil {
+		return weir.Decision{}, o.Err
 	}
 	return o.ds[0], nil
 }
@@ -98,11 +93,11 @@ func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision
 		}
 	}
 	o := newBatch(all, rs)
-	if err := s.ask(ctx, o); err != nil {
+	if err := s.queue.Do(ctx, o); err != nil {
 		return false, err
 	}
 	copy(ds, o.ds)
-	return o.ok && o.err == nil, o.err
+	return o.ok && o.Err == nil, o.Err
 }
 
 // newBatch returns an op with copies of rs: the caller may return before op is done.

@@ -26,7 +26,7 @@ type release struct {
 }
 
 // ready returns an error if the tree cannot be released. Reasons are uncommitted changes, a tag
-// of the version or a later one, and a changelog without a section of the version.
+// of this or of a higher version, and a changelog without a section of the version.
 func ready(ctx context.Context, root, version string) error {
 	changes, err := git(ctx, root, "status", "--porcelain")
 	if err != nil {
