@@ -168,6 +168,18 @@ func TestLimiter(t *testing.T) {
 	})
 }
 
+// TestMissingStore checks that metrics do not hide a missing store from the constructor behind them.
+func TestMissingStore(t *testing.T) {
+	m := metrics.New(&recorder{}, metrics.Config{})
+	for _, store := range []weir.Store{nil, (*memstore.Store)(nil)} {
+		for _, got := range []weir.Store{m.Store(store), m.Interface("http", store), m.Limiter("mail", store)} {
+			if got != nil {
+				t.Errorf("got %T of a missing store, want nil", got)
+			}
+		}
+	}
+}
+
 // TestConformance checks that the store of a limiter keeps the rules of weir.Store.
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(tb testing.TB) storetest.Harness {

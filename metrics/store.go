@@ -8,6 +8,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/internal/missing"
 )
 
 // batch is the op of DoAll, after the ops that are verbs.
@@ -18,6 +19,15 @@ const batch = int(weir.Cancel) + 1
 type timed struct {
 	next weir.Store
 	done func(ctx context.Context, op int, start time.Time, d weir.Decision, err error)
+}
+
+// timedStore returns next with reports to done. A missing store stays nil, so that the
+// constructor that receives it returns an error.
+func timedStore(next weir.Store, done func(context.Context, int, time.Time, weir.Decision, error)) weir.Store {
+	if missing.Value(next) {
+		return nil
+	}
+	return &timed{next, done}
 }
 
 // Do implements [weir.Store].
@@ -44,9 +54,9 @@ func (t *timed) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision
 // by StoreCalls.
 func (m *Metrics) Store(next weir.Store) weir.Store {
 	calls := m.StoreCalls()
-	return &timed{next, func(ctx context.Context, op int, start time.Time, _ weir.Decision, err error) {
+	return timedStore(next, func(ctx context.Context, op int, start time.Time, _ weir.Decision, err error) {
 		calls(ctx, weir.Verb(op), op == batch, start, err)
-	}}
+	})
 }
 
 // Interface returns next with a metric of the time that the named interface waits for a
@@ -54,9 +64,9 @@ func (m *Metrics) Store(next weir.Store) weir.Store {
 // with policies reports that time to Observe.
 func (m *Metrics) Interface(name string, next weir.Store) weir.Store {
 	took := m.DecisionTime(name)
-	return &timed{next, func(_ context.Context, _ int, start time.Time, _ weir.Decision, _ error) {
+	return timedStore(next, func(_ context.Context, _ int, start time.Time, _ weir.Decision, _ error) {
 		took.Observe(time.Since(start).Seconds())
-	}}
+	})
 }
 
 // DecisionTime returns the metric of the time, in seconds, that the named interface waits for a
@@ -71,7 +81,7 @@ func (m *Metrics) DecisionTime(name string) Histogram {
 func (m *Metrics) Limiter(name string, next weir.Store) weir.Store {
 	place, overflow := m.limiters.place(name)
 	c := m.newCounters("limiter", place)
-	return &timed{next, func(ctx context.Context, op int, start time.Time, d weir.Decision, err error) {
+	return timedStore(next, func(ctx context.Context, op int, start time.Time, d weir.Decision, err error) {
 		verb := weir.Verb(op)
 		if verb != weir.Take && verb != weir.TakeUpTo && verb != weir.Reserve && op != batch || errors.Is(err, weir.ErrInvalid) {
 			return
@@ -91,7 +101,7 @@ func (m *Metrics) Limiter(name string, next weir.Store) weir.Store {
 			outcome = enforce.Admitted
 		}
 		c.decided(outcome, false, d.Degraded, time.Since(start))
-	}}
+	})
 }
 
 // StoreCalls returns a function that records the duration and the error of a call of the

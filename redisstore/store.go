@@ -10,6 +10,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/batching"
 	"github.com/floodweir/weir/internal/bounds"
+	"github.com/floodweir/weir/internal/missing"
 	"github.com/floodweir/weir/internal/outline"
 )
 
@@ -29,7 +30,7 @@ var _ weir.Store = (*Store)(nil)
 // New returns a store over a connection. It sends nothing, so Redis may be unavailable;
 // [Store.Probe] checks the server. An error wraps weir.ErrInvalid.
 func New(conn Conn, c Config) (*Store, error) {
-	if conn == nil {
+	if missing.Value(conn) {
 		return nil, fmt.Errorf("redisstore: conn: %w: got nil, want a connection such as that of contrib/rueidis", weir.ErrInvalid)
 	}
 	cluster := conn.Cluster()

@@ -132,8 +132,10 @@ func TestConfig(t *testing.T) {
 	if _, err := redisstore.New(&fakeConn{}, redisstore.Config{Prefix: strings.Repeat("x", 33)}); !errors.Is(err, weir.ErrInvalid) {
 		t.Errorf("New with a prefix of 33 bytes = error %v, want ErrInvalid", err)
 	}
-	if _, err := redisstore.New(nil, redisstore.Config{}); !errors.Is(err, weir.ErrInvalid) {
-		t.Errorf("New(nil) = error %v, want ErrInvalid", err)
+	for _, conn := range []redisstore.Conn{nil, (*fakeConn)(nil)} {
+		if _, err := redisstore.New(conn, redisstore.Config{}); !errors.Is(err, weir.ErrInvalid) {
+			t.Errorf("New(%T(nil)) = error %v, want ErrInvalid", conn, err)
+		}
 	}
 	s := newStore(t, &fakeConn{}, redisstore.Config{Clock: func() int64 { return 0 }})
 	if _, err := s.Do(t.Context(), take("k", 1)); !errors.Is(err, weir.ErrInvalid) {

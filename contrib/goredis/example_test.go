@@ -45,7 +45,9 @@ func ExampleOpen() {
 }
 
 func TestNewStoreWithoutClient(t *testing.T) {
-	if _, err := weirgoredis.NewStore(nil); !errors.Is(err, weir.ErrInvalid) {
-		t.Errorf("NewStore(nil) = %v, want weir.ErrInvalid", err)
+	for _, client := range []redis.UniversalClient{nil, (*redis.Client)(nil)} {
+		if _, err := weirgoredis.NewStore(client); !errors.Is(err, weir.ErrInvalid) {
+			t.Errorf("NewStore(%T(nil)) = %v, want weir.ErrInvalid", client, err)
+		}
 	}
 }

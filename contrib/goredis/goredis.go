@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/floodweir/weir/internal/missing"
 	"github.com/floodweir/weir/redisstore"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -41,7 +42,7 @@ var _ redisstore.Conn = (*Conn)(nil)
 // its ReadTimeout, not the context, bounds the wait for a dead server. An error wraps
 // weir.ErrInvalid: the client is nil.
 func NewStore(client redis.UniversalClient) (*redisstore.Store, error) {
-	if client == nil {
+	if missing.Value(client) {
 		return redisstore.New(nil, redisstore.Config{})
 	}
 	return redisstore.New(New(client), redisstore.Config{})

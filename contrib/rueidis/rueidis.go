@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/missing"
 	"github.com/floodweir/weir/redisstore"
 	"github.com/redis/rueidis"
 )
@@ -38,7 +39,7 @@ var _ redisstore.Conn = (*Conn)(nil)
 // NewStore returns a store with the default configuration over a client. The caller closes
 // the store and the client. An error wraps weir.ErrInvalid: the client is nil.
 func NewStore(client rueidis.Client) (*redisstore.Store, error) {
-	if client == nil {
+	if missing.Value(client) {
 		return redisstore.New(nil, redisstore.Config{})
 	}
 	return redisstore.New(New(client), redisstore.Config{})

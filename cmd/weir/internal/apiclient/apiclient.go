@@ -61,18 +61,38 @@ func (c Client) Do(ctx context.Context, path []string, query url.Values, body an
 		if errors.As(err, &u) { // it repeats the method and the URL
 			err = u.Err
 		}
-		text := fmt.Sprintf(": is `weir serve` running there? %s", c.Hint)
-		return nil, fmt.Errorf("%scannot connect to %s: %w%s", c.prefix(), c.URL.Redacted(), err, strings.TrimRight(text, " "))
+		return nil, c.connectError(err)
 	}
 	if res.StatusCode == http.StatusOK {
 		return res, nil
 	}
 	defer res.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxProblem))
+	if err != nil {
+		return nil, c.error("%w", err)
+	}
+	if strings.Contains(string(text), "HTTP request to an HTTPS server") {
+		return nil, c.error("the port requires TLS: use https:// in the URL")
+	}
 	var p struct{ Title, Detail string }
-	if json.NewDecoder(io.LimitReader(res.Body, maxProblem)).Decode(&p) != nil || p.Title == "" {
+	if json.Unmarshal(text, &p) != nil || p.Title == "" {
 		return nil, c.error("got status %s, want the response of the %s", res.Status, c.Server)
 	}
 	return nil, c.error("%s: %s", plain(p.Title), plain(strings.TrimPrefix(p.Detail, c.prefix())))
+}
+
+// connectError returns the error of a request without a response.
+func (c Client) connectError(err error) error {
+	switch {
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return c.error("the port is without TLS: use http:// in the URL")
+	case errors.Is(err, io.EOF), strings.Contains(err.Error(), "malformed HTTP"):
+		return c.error("the response is not HTTP (%w), want that of the %s", err, c.Server)
+	case errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("no response in time (%w)", err)
+	}
+	text := fmt.Sprintf(": is `weir serve` running there? %s", c.Hint)
+	return fmt.Errorf("%scannot connect to %s: %w%s", c.prefix(), c.URL.Redacted(), err, strings.TrimRight(text, " "))
 }
 
 // Read sends a request as Do does, and returns the body of the response. It reads at most limit

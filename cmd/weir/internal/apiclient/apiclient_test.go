@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -42,6 +44,57 @@ func TestRequests(t *testing.T) {
 			t.Errorf("got %q, %v; want %q", got, err, c.want)
 		}
 	}
+}
+
+// TestWrongPorts checks the texts of errors of servers with another protocol.
+func TestWrongPorts(t *testing.T) {
+	handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	plain, secure := httptest.NewServer(handler), httptest.NewUnstartedServer(handler)
+	defer plain.Close()
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
+	for _, c := range []struct{ url, want string }{
+		{strings.Replace(plain.URL, "http:", "https:", 1), "the port is without TLS: use http:// in the URL"},
+		{strings.Replace(secure.URL, "https:", "http:", 1), "the port requires TLS: use https:// in the URL"},
+		{"http://" + replies(t, ""), "the response is not HTTP (EOF), want that of the HTTP API of Weir"},
+		{"http://" + replies(t, "-ERR unknown command\r\n"), "the response is not HTTP ("},
+	} {
+		u, _ := url.Parse(c.url)
+		_, err := apiclient.Client{URL: u, Server: "HTTP API of Weir", Command: "take"}.Read(t.Context(), nil, nil, nil, 1)
+		if want := "take: " + c.url + ": " + c.want; err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got error %v, want %q", err, want)
+		}
+	}
+	u, _ := url.Parse(plain.URL)
+	late, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	_, err := apiclient.Client{URL: u, Command: "take"}.Read(late, nil, nil, nil, 1)
+	if err == nil || !strings.Contains(err.Error(), "no response in time (context deadline exceeded): is `weir serve`") {
+		t.Errorf("got error %v of a late response", err)
+	}
+}
+
+// replies returns the address of a server that answers with a text, whatever it is asked, and
+// closes the connection.
+func replies(t *testing.T, text string) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			conn.Read(make([]byte, 1<<10))
+			io.WriteString(conn, text)
+			conn.Close()
+		}
+	}()
+	return listener.Addr().String()
 }
 
 // TestErrors checks the texts of errors: with the command, without a password, and without

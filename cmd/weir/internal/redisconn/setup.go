@@ -198,6 +198,8 @@ func explain(err error, a redisstore.Address) error {
 		return &SetupError{"the server is not a node of a Redis Cluster", "use redis:// (or rediss://) in the URL"}
 	case has("DENIED Redis is running in protected mode"):
 		return &SetupError{"Redis is in protected mode and accepts only connections from its own machine", "set a password in Redis (requirepass or an ACL user), or bind it to a private address"}
+	case has("received unknown message type"): // a byte that begins no reply
+		return &SetupError{"the server at this port is not Redis", "name the port of Redis in the URL"}
 	case has("want 6.2 or later"):
 		return &SetupError{strings.TrimPrefix(text, "redisstore: "+weir.ErrUnavailable.Error()+": "), "upgrade the server"}
 	}

@@ -31,6 +31,7 @@ func TestExplain(t *testing.T) {
 		"READONLY You can't write against a read only replica.":                           "read-only replica",
 		"ERR This instance has cluster support disabled":                                  "use redis://",
 		"DENIED Redis is running in protected mode because protected mode is enabled":     "protected mode",
+		"received unknown message type: 72":                                               "is not Redis",
 		"remote error: tls: certificate required":                                         "?cert=FILE&key=FILE",
 	} {
 		err := explain(fmt.Errorf("rueidis: %w: %w", weir.ErrUnavailable, redisstore.ServerError(text)), a)
