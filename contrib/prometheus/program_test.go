@@ -223,7 +223,7 @@ func TestDashboard(t *testing.T) {
 }
 
 // TestPage checks that the pages have the metrics of a Go program, with their labels, and the
-// example's code.
+// example's code. The pages name those of operations.md that a Go program does not have.
 func TestPage(t *testing.T) {
 	example, err := os.ReadFile("example_test.go")
 	must(t, err)
@@ -231,27 +231,25 @@ func TestPage(t *testing.T) {
 	for _, name := range []string{"metrics.md", "metrics.zh-CN.md"} {
 		page, err := os.ReadFile("../../docs/" + name)
 		must(t, err)
-		documented := map[string]bool{}
-		for _, row := range regexp.MustCompile("(?m)^\\| (`weir_[^|]*) \\|([^|]*)\\|$").FindAllStringSubmatch(string(page), -1) {
-			quoted := regexp.MustCompile("`([a-z_]+)`")
-			var labels []string
-			for _, l := range quoted.FindAllStringSubmatch(row[2], -1) {
-				labels = append(labels, l[1])
+		documented := operationsMetrics(t)
+		for _, absent := range regexp.MustCompile("`(weir_[a-z_]+)`").FindAllStringSubmatch(string(page), -1) {
+			if _, ok := documented[absent[1]]; !ok {
+				t.Errorf("%s: operations.md has no %s", name, absent[1])
 			}
-			for _, n := range quoted.FindAllStringSubmatch(row[1], -1) {
-				documented[n[1]] = true
-				own, ok := has[n[1]]
-				if !ok {
-					own, ok = has[n[1]+"_count"]
-				}
-				if !ok || !slices.Equal(own, labels) {
-					t.Errorf("%s: %s has the labels %q, want %q", name, n[1], labels, own)
-				}
+			delete(documented, absent[1])
+		}
+		for metric, labels := range documented {
+			own, ok := has[metric]
+			if !ok {
+				own, ok = has[metric+"_count"]
+			}
+			if !ok || !slices.Equal(own, labels) {
+				t.Errorf("%s: %s has the labels %q, want %q", name, metric, labels, own)
 			}
 		}
 		for metric := range has {
 			metric = regexp.MustCompile("_(bucket|count|sum)$").ReplaceAllString(metric, "")
-			if strings.HasPrefix(metric, "weir_") && !documented[metric] {
+			if _, ok := documented[metric]; strings.HasPrefix(metric, "weir_") && !ok {
 				t.Errorf("%s: no %s", name, metric)
 			}
 		}
@@ -265,6 +263,24 @@ func TestPage(t *testing.T) {
 			t.Errorf("%s: no code", name)
 		}
 	}
+}
+
+// operationsMetrics returns the labels of each metric in the table of docs/operations.md.
+func operationsMetrics(t *testing.T) map[string][]string {
+	page, err := os.ReadFile("../../docs/operations.md")
+	must(t, err)
+	quoted := regexp.MustCompile("`([a-z_]+)`")
+	labels := map[string][]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| (`weir_[^|]*) \\|([^|]*)\\|[^|]*\\|$").FindAllStringSubmatch(string(page), -1) {
+		var own []string
+		for _, l := range quoted.FindAllStringSubmatch(row[2], -1) {
+			own = append(own, l[1])
+		}
+		for _, n := range quoted.FindAllStringSubmatch(row[1], -1) {
+			labels[n[1]] = own
+		}
+	}
+	return labels
 }
 
 // flush returns text without indentation.
