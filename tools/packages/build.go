@@ -35,10 +35,14 @@ func build(ctx context.Context, w io.Writer, temp string, single bool) (*snapsho
 	if err != nil {
 		return nil, err
 	}
+	commit, err := output(ctx, "git", "rev-parse", "HEAD") // a commit may follow during the builds
+	if err != nil {
+		return nil, err
+	}
 	var sums [2]string
 	for i := range sums {
 		s.tree = filepath.Join(temp, fmt.Sprint("tree-", i+1))
-		if sums[i], err = s.goreleaser(ctx, w, env, single); err != nil {
+		if sums[i], err = s.goreleaser(ctx, w, env, strings.TrimSpace(commit), single); err != nil {
 			return nil, err
 		}
 	}
@@ -59,9 +63,12 @@ func build(ctx context.Context, w io.Writer, temp string, single bool) (*snapsho
 	return s, json.Unmarshal(text, &s.artifacts)
 }
 
-// goreleaser clones the last commit to s.tree, builds it there, and returns the checksums.
-func (s *snapshot) goreleaser(ctx context.Context, w io.Writer, env []string, single bool) (string, error) {
+// goreleaser clones the tree to s.tree, builds a commit there, and returns the checksums.
+func (s *snapshot) goreleaser(ctx context.Context, w io.Writer, env []string, commit string, single bool) (string, error) {
 	if _, err := output(ctx, "git", "clone", "-q", "--shared", ".", s.tree); err != nil {
+		return "", err
+	}
+	if _, err := output(ctx, "git", "-C", s.tree, "checkout", "-q", "--detach", commit); err != nil {
 		return "", err
 	}
 	config := filepath.Join(s.tree, ".goreleaser.yaml")
