@@ -18,6 +18,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 var (
@@ -34,7 +35,7 @@ const window = 6
 type figures struct {
 	persons, telling, forms int
 	lines                   map[string]int // by area and kind
-	pages, words, prose     int            // English; prose is words outside of code blocks and links to the Chinese page
+	pages, words, prose     int            // English; a word has a letter or a digit, and prose is words outside of code blocks and links to the Chinese page
 	windows                 map[uint64]int // windows of lines, by hash
 }
 
@@ -81,13 +82,23 @@ func run(root string) error {
 	return nil
 }
 
+// words counts the words of a text. The bars and lines of tables are none.
+func words(text string) (n int) {
+	for word := range strings.FieldsSeq(text) {
+		if strings.ContainsFunc(word, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+			n++
+		}
+	}
+	return n
+}
+
 // file adds the figures of one file.
 func (f *figures) file(name, ext, text string) {
 	if ext == ".md" {
 		if !strings.Contains(name, "zh-CN") {
 			f.pages++
-			f.words += len(strings.Fields(text))
-			f.prose += len(strings.Fields(block.ReplaceAllString(other.ReplaceAllString(text, ""), "")))
+			f.words += words(text)
+			f.prose += words(block.ReplaceAllString(other.ReplaceAllString(text, ""), ""))
 		}
 		return
 	}
