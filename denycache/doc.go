@@ -10,7 +10,8 @@
 //
 // Denials of Take and TakeUpTo, and of batches of them with up to 16 requests. The repeated
 // request or batch must be the same: keys, costs, limits and former limits. RetryAfter,
-// ResetAfter and At are those of the moment of the repetition. Remaining and Debt are those
+// ResetAfter and At are those of the moment of the repetition; At of a request that has waited,
+// of the last moment at which the denial held. Remaining and Debt are those
 // of the repeated decision, and so are the decisions of a denied batch that are OK.
 //
 // Every other request calls the store: Peek, a request of 0 tokens, and Reserve, whose ID may

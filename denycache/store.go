@@ -232,13 +232,15 @@ func (s *Store) repeatLate(e *entry, ds []weir.Decision, arrived time.Duration) 
 	return true
 }
 
-// write writes the decisions of e, as of now, to ds.
+// write writes the decisions of e, as of now, to ds. They are of the last instant until now at
+// which the denial held.
 func (s *Store) write(e *entry, ds []weir.Decision, now time.Duration) {
 	copy(ds, e.ds)
 	age := max(0, now-e.end).Truncate(time.Microsecond)
+	held := max(0, min(now, e.until-time.Microsecond)-e.end).Truncate(time.Microsecond)
 	for i := range ds {
 		d := &ds[i]
-		d.At = d.At.Add(age)
+		d.At = d.At.Add(held)
 		d.ResetAfter = since(d.ResetAfter, age, 0)
 		if !d.OK {
 			d.RetryAfter = since(d.RetryAfter, age, time.Microsecond)

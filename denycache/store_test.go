@@ -76,7 +76,7 @@ func take(key, limit string, n int64) weir.Request {
 // TestHotKey offers 50,000 requests per second to a key with a limit of 100 per second. The
 // stores have short and long round trips, also longer than the time of a token. The store gets
 // few calls for each admission, and the limit is used. Each denial held at some time of its
-// request, and no request waits for long.
+// request and at its At, and no request waits for long.
 func TestHotKey(t *testing.T) {
 	const seconds, token = 2, 10 * time.Millisecond
 	for name, c := range map[string]struct {
@@ -104,7 +104,7 @@ func TestHotKey(t *testing.T) {
 			}
 			cache := open(t, store, denycache.Config{})
 			limited := take("a", "100/s burst 1", 1)
-			type denial struct{ from, to time.Time }
+			type denial struct{ from, to, at time.Time }
 			var admitted []time.Time
 			var denials []denial
 			var slowest time.Duration
@@ -127,7 +127,7 @@ func TestHotKey(t *testing.T) {
 					case d.OK:
 						admitted = append(admitted, d.At)
 					default:
-						denials = append(denials, denial{from, to})
+						denials = append(denials, denial{from, to, d.At})
 					}
 				})
 				sleep(20 * time.Microsecond)
@@ -151,6 +151,10 @@ func TestHotKey(t *testing.T) {
 				i, _ := slices.BinarySearchFunc(admitted, d.to.Add(1), time.Time.Compare)
 				if i == 0 || !admitted[i-1].Add(token).After(d.from) {
 					t.Fatalf("%s: denied from %v to %v, when a token was left", name, d.from, d.to)
+				}
+				i, _ = slices.BinarySearchFunc(admitted, d.at.Add(1), time.Time.Compare)
+				if i == 0 || !admitted[i-1].Add(token).After(d.at) || d.at.After(d.to) {
+					t.Fatalf("%s: denied from %v to %v as of %v, when a token was left", name, d.from, d.to, d.at)
 				}
 			}
 		})
