@@ -188,6 +188,28 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
+// TestLateDenial has a request receive a denial after that has ended, as on a busy machine. Its
+// At is the last moment at which the denial held.
+func TestLateDenial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := bubble(t, 0)
+		cache := open(t, store, denycache.Config{})
+		start := time.Now()
+		cache.SetClock(func() time.Duration { return time.Since(start) })
+		r := take("a", "2/s burst 1", 1)
+		cache.Do(t.Context(), r)
+		cache.Do(t.Context(), r)
+		sleep(700 * time.Millisecond)
+		got, denied := cache.DenyLate(r, 400*time.Millisecond)
+		if d := got[0]; !denied || d.OK || d.At.Sub(start) != 499_999*time.Microsecond || d.RetryAfter != time.Microsecond {
+			t.Errorf("denied: %t, %+v, want a denial after 499.999 ms", denied, d)
+		}
+		if _, denied := cache.DenyLate(r, 500*time.Millisecond); denied {
+			t.Error("denied after RetryAfter")
+		}
+	})
+}
+
 // TestChanges checks that each request that can end a denial does so at once in its process,
 // and in another one after MaxAge.
 func TestChanges(t *testing.T) {

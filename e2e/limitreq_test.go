@@ -232,8 +232,9 @@ func TestLimitReqAgreesWithNginx(t *testing.T) {
 	wg.Wait()
 	start := time.Now().Add(200 * time.Millisecond)
 	for i, s := range all {
-		// They begin one after the other, so that no log suppresses lines.
-		begin := start.Add(time.Duration(i) * 150 * time.Millisecond)
+		// They begin one after the other, so that no log suppresses lines: it permits 100 per
+		// second, and a stall of half a second does not exceed this.
+		begin := start.Add(time.Duration(i) * 250 * time.Millisecond)
 		for server, url := range servers {
 			of := make([]reqResponse, len(s.calls))
 			mu.Lock()
