@@ -31,6 +31,7 @@ type Proxy struct {
 	fault Fault
 	until []byte // in a command: DropCommands begins after it; nil if none
 	conns map[net.Conn]bool
+	ended bool // closes what add receives
 }
 
 // StartProxy runs a proxy to a server until the test ends.
@@ -44,6 +45,9 @@ func StartProxy(t testing.TB, server string) *Proxy {
 	var wg sync.WaitGroup
 	t.Cleanup(func() {
 		l.Close()
+		p.mu.Lock()
+		p.ended = true // a connection that was accepted may not be in conns yet
+		p.mu.Unlock()
 		p.closeAll()
 		wg.Wait()
 	})
@@ -142,6 +146,9 @@ func (p *Proxy) add(cs ...net.Conn) {
 	defer p.mu.Unlock()
 	for _, c := range cs {
 		p.conns[c] = true
+		if p.ended {
+			c.Close()
+		}
 	}
 }
 
