@@ -40,6 +40,7 @@ func tally(stream io.Reader, out io.Writer) (counts, []timing, error) {
 	var slow []timing
 	output := map[name]*strings.Builder{}
 	ended := map[name]string{}
+	crashed := map[string]bool{}
 	parents := map[name]bool{}
 	var order []name
 	lines := bufio.NewReader(stream)
@@ -63,6 +64,11 @@ func tally(stream io.Reader, out io.Writer) (counts, []timing, error) {
 				}
 				switch e.Action {
 				case "output", "build-output":
+					if crashed[e.Package] || e.Test != "" && startsCrash(e.Output) {
+						// go test gives it to the test that wrote last, which may have passed.
+						crashed[e.Package] = true
+						b = output[name{e.Package, ""}]
+					}
 					b.WriteString(e.Output)
 				case "pass", "fail", "skip", "build-fail":
 					ended[n] = e.Action
@@ -107,6 +113,11 @@ func tally(stream io.Reader, out io.Writer) (counts, []timing, error) {
 	}
 	slices.SortFunc(slow, func(a, b timing) int { return cmp.Compare(b.seconds, a.seconds) })
 	return c, slow, nil
+}
+
+// startsCrash reports whether a line begins the report of a process that ends, with its goroutines.
+func startsCrash(line string) bool {
+	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(line, "SIGQUIT: ")
 }
 
 // failedBelow reports whether a subtest of n failed, and was counted for it.

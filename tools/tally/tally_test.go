@@ -24,7 +24,9 @@ func TestTally(t *testing.T) {
 		"fails below": {test: good + "func TestB(t *testing.T) { t.Run(\"x\", func(t *testing.T) { t.Error(\"why\") }) }", want: counts{passed: 1, failed: 1}, print: "why"},
 		"parent alone": {test: good + "func TestB(t *testing.T) { t.Run(\"x\", TestA); t.Error(\"why\") }",
 			want: counts{passed: 2, failed: 1}, print: "why"},
-		"panics":     {test: good + "func TestB(t *testing.T) { panic(\"why\") }", want: counts{passed: 1, failed: 1}, print: "panic: why"},
+		"panics": {test: good + "func TestB(t *testing.T) { panic(\"why\") }", want: counts{passed: 1, failed: 1}, print: "panic: why"},
+		"hangs": {test: "package p\nimport \"testing\"\nfunc TestB(t *testing.T) { t.Parallel(); select {} }\nfunc TestC(t *testing.T) { t.Parallel() }\n",
+			want: counts{passed: 1, failed: 1}, print: "p.TestB("},
 		"exits":      {test: good + "func TestB(t *testing.T) { os.Exit(3) }", want: counts{passed: 1, failed: 1}, print: "FAIL"},
 		"no build":   {test: good + "func TestB(t *testing.T) { why }", print: "undefined: why"},
 		"skips":      {test: good + "func TestB(t *testing.T) { t.Skip(\"why\") }", want: counts{passed: 1, skipped: 1}, print: "why"},
@@ -39,8 +41,11 @@ func TestTally(t *testing.T) {
 			var out strings.Builder
 			t.Chdir(dir)
 			args := []string{"unit", "GOWORK=off", "-count=1", "--", "./..."}
-			if name == "a bad flag" {
+			switch name {
+			case "a bad flag":
 				args[2] = "-nonsense"
+			case "hangs":
+				args[2] = "-timeout=1s"
 			}
 			err := run(args, &out)
 			if (err == nil) != c.ok {
