@@ -75,9 +75,28 @@ func startGoServer(t *testing.T, d *site, policies string) *httptest.Server {
 	return s
 }
 
+// openReservations is a script that counts the reservations of a database that are not settled.
+// A settled one has a negative deadline.
+const openReservations = `redis.call('SELECT', ARGV[1])
+local n = 0
+for _, key in ipairs(redis.call('KEYS', '*:deadlines')) do n = n + redis.call('ZCOUNT', key, 0, '+inf') end
+return n`
+
+// awaitSettled waits until no reservation of a database is open. Both servers settle after the
+// response, so the next request may find a reservation that the last one still holds.
+func (d *site) awaitSettled(t *testing.T, database int) {
+	t.Helper()
+	redistest.Await(t, "settled reservations", func() error {
+		if n := d.redis.Do(t, "EVAL", openReservations, 0, database); n != int64(0) {
+			return fmt.Errorf("%v reservations are open", n)
+		}
+		return nil
+	})
+}
+
 // responseTrace returns the responses to requests in order, without headers that identify the
-// server.
-func responseTrace(t *testing.T, client *http.Client, base string, requests []string) []string {
+// server, whose state is in a database of d.redis. Each request is settled before the next.
+func (d *site) responseTrace(t *testing.T, base string, database int, requests []string) []string {
 	t.Helper()
 	var trace []string
 	for _, text := range requests {
@@ -92,7 +111,7 @@ func responseTrace(t *testing.T, client *http.Client, base string, requests []st
 			if method == http.MethodPost {
 				r, _ = http.NewRequestWithContext(context.Background(), method, base+target, strings.NewReader("a body"))
 			}
-			res, err := client.Do(r)
+			res, err := d.client.Do(r)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,6 +120,7 @@ func responseTrace(t *testing.T, client *http.Client, base string, requests []st
 				return name == "Date" || name == "Server" || name == "Connection"
 			})
 			trace = append(trace, fmt.Sprintf("%s %s: %d %v %q", method, target, a.status, a.header, a.body))
+			d.awaitSettled(t, database)
 		}
 	}
 	return trace
@@ -114,8 +134,8 @@ func testSiteSame(t *testing.T, weir string) {
 			s := startGoServer(t, d, c.policies)
 			redistest.Await(t, "the same responses", func() error {
 				began := time.Now()
-				got := responseTrace(t, d.client, "http://"+d.Addr, c.requests)
-				want := responseTrace(t, d.client, s.URL, c.requests)
+				got := d.responseTrace(t, "http://"+d.Addr, 0, c.requests)
+				want := d.responseTrace(t, s.URL, 1, c.requests)
 				if reflect.DeepEqual(got, want) {
 					return nil
 				}
