@@ -59,9 +59,10 @@ SHARED := github.com/floodweir/weir/redisstore,github.com/floodweir/weir/contrib
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-# The stages of make test. The first two use the CPUs fully if their results are not cached. Those
-# with servers wait more than they compute, so they run in lanes beside each other. No test of them
-# compares a rate or a duration with more than a bound that holds on a busy machine.
+# The stages of make test. The first one uses the CPUs fully if its results are not cached. The
+# stages with servers wait more than they compute, so they run in lanes beside each other, and
+# beside the unit tests, which take seconds when cached. No test of them compares a rate or a
+# duration with more than a bound that holds on a busy machine.
 #
 # To change the lanes, move stages in server_lanes: "next" continues a lane and "beside" starts
 # another. What waits most starts first. redis-race computes and hardly waits, so it comes last and
@@ -77,11 +78,11 @@ edge       = edge $(build) -vet=off -count=1 -p=1 -timeout=20m -- $(servers)
 server_lanes = $(flashsale) beside $(e2e) next $(redis_race) beside $(edge)
 
 # check runs beside the tests. With an empty build cache it keeps one core busy and compiles what the
-# stage unit needs, so the race stage comes first.
+# later stages need, so the race stage comes first and they have little to compile twice.
 .PHONY: test
 test: need .bin/tally ## everything that CI does: check, all tests with real servers, the race detector
 	@start=$$SECONDS; bad=; make --no-print-directory --keep-going check & \
-	.bin/tally $(race) then $(unit) then $(server_lanes) || bad=1; \
+	.bin/tally $(race) then $(unit) beside $(server_lanes) || bad=1; \
 	wait $$! || bad=1; \
 	echo "make test: $$((SECONDS - start)) s"; \
 	if [ -n "$$bad" ]; then echo "make test: FAILED (see above)"; exit 1; fi
@@ -140,6 +141,9 @@ fuzz: ## every fuzzer for FUZZTIME (5s) each
 			(cd $${f%/*} && go test -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) .) || exit 1; \
 		done; \
 	done
+
+# Measurements compile as users do, with inlining everywhere.
+bench bench-peers bench-growth load-table plots traffic flashsale flashsale-table: export GOFLAGS := -trimpath -buildvcs=false
 
 .PHONY: bench
 bench: ## every benchmark; BENCH=regexp and BENCHTIME choose
