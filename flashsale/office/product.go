@@ -25,6 +25,7 @@ func (o products) routes(r *router) {
 	r.handle("GET /api/sales/{sale}/product", o.product)
 	r.handle("PUT /api/sales/{sale}/product", o.setProduct)
 	r.add("POST /api/sales/{sale}/pictures", o.upload)
+	r.handle("GET /api/sales/{sale}/pictures/{hash}", o.picture)
 	r.handle("POST /api/sales/{sale}/pictures/{hash}/remove", o.removePicture)
 	r.handle("PUT /api/sales/{sale}/variants", o.setVariant)
 	r.handle("POST /api/sales/{sale}/variants/remove", o.removeVariant)
@@ -89,6 +90,31 @@ func (o products) setProduct(v *visit) {
 		now.Title, now.Description, now.ListPrice = s.Title, s.Description, s.ListPrice
 		return nil
 	})
+}
+
+// picture sends the smallest size of a picture that the sale shows.
+func (o products) picture(v *visit) {
+	if !o.own(v) {
+		return
+	}
+	s, err := o.shown(v)
+	i := slices.IndexFunc(s.Pictures, func(p catalogue.Picture) bool { return p.Hash == v.r.PathValue("hash") })
+	if err == nil {
+		err = found(i >= 0)
+	}
+	var size catalogue.Size
+	if err == nil {
+		size, err = o.copier.Store.PictureSize(v.r.Context(), s.Pictures[i].Hash, slices.Min(s.Pictures[i].Widths))
+	}
+	if err != nil {
+		o.fail(v.w, v.r, err)
+		return
+	}
+	h := v.w.Header()
+	h.Set("Content-Type", size.Kind)
+	h.Set("Cache-Control", "private, max-age=31536000, immutable") // the hash names the content
+	h.Set("X-Content-Type-Options", "nosniff")
+	_, _ = v.w.Write(size.Body) // the client may have disconnected
 }
 
 // removePicture removes a picture from what a sale shows.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"image/jpeg"
 	"image/png"
 	"net/http"
 	"net/http/httptest"
@@ -118,6 +119,13 @@ func TestProducts(t *testing.T) {
 	if err := json.Unmarshal(made.Body.Bytes(), &shown); err != nil || len(shown.Pictures) != 1 || shown.Title.EN != "Tea" {
 		t.Fatal(shown, err)
 	}
+	file := "/pictures/" + shown.Pictures[0].Hash
+	small := o.ask("GET", path+file, "")
+	if _, err := jpeg.Decode(small.Body); small.Code != 200 || small.Header().Get("Content-Type") != "image/jpeg" || err != nil {
+		t.Errorf("the picture: %d %v, %v", small.Code, small.Header(), err)
+	}
+	want(o.ask("GET", path+"/pictures/"+strings.Repeat("0", 32), ""), 404, "not_found")
+	want(o.ask("GET", "/api/sales/"+ids["bob"]+file, ""), 404, "not_found")
 	// The log has every change, and no entry for what changed nothing.
 	entries, err := l.AuditLog(t.Context(), ids["ann"])
 	if err != nil {

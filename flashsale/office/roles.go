@@ -33,6 +33,7 @@ func needed() map[string]account.Role {
 		"GET /api/sales/{sale}/orders.jsonl":                  account.View, // the same
 		"GET /api/sales/{sale}/log":                           account.View,
 		"GET /api/sales/{sale}/product":                       account.View,
+		"GET /api/sales/{sale}/pictures/{hash}":               account.View,
 		"POST /api/sales/{sale}/check":                        account.View,    // changes nothing
 		"GET /api/sales/{sale}/networks":                      account.Service, // addresses of buyers
 		"POST /api/sales/{sale}/orders/{reservation}/cancel":  account.Service,

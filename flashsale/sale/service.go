@@ -181,6 +181,7 @@ type BuyResult struct {
 // Receipt is a reservation as its buyer sees it.
 type Receipt struct {
 	Receipt string // signed; names the reservation, its sale, epoch and user
+	Order   string // the ID of the reservation, which merchants see
 	Sale    Sale   // of List and Orders: with ID, SKU, Title, Price and Currency at least
 	State   OrderState
 	At      time.Time

@@ -356,7 +356,7 @@ func (b *buyers) markSoldOut(id string, units int64) {
 }
 
 func (b *buyers) receipt(r sale.Reservation, of sale.Sale, state sale.OrderState) sale.Receipt {
-	return sale.Receipt{Receipt: b.keys.Receipt(r), Sale: of, State: state, At: r.At, PayBy: r.PayBy,
+	return sale.Receipt{Receipt: b.keys.Receipt(r), Order: r.ID, Sale: of, State: state, At: r.At, PayBy: r.PayBy,
 		Quantity: int(r.Units()), Price: of.Price * r.Units()}
 }
 

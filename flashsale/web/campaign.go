@@ -33,9 +33,9 @@ func (c shopper) campaign(w http.ResponseWriter) {
 		}
 		poll := 5 * time.Second
 		b := append(wire.AppendString([]byte{'{'}, "campaign", c.id), `,"sales":[`...)
-		ctx, cancel := context.WithTimeout(c.r.Context(), readWithin)
-		defer cancel()
-		n, reads := 0, sh.store != nil
+		cards := sh.cards(c.r.Context(), c.now)
+		defer cards.close()
+		n := 0
 		for i := range views {
 			v := &views[i]
 			if v.Sale.Campaign != c.id || n == maxCampaign {
@@ -45,14 +45,7 @@ func (c shopper) campaign(w http.ResponseWriter) {
 				b = append(b, ',')
 			}
 			all, steady := wire.AppendView(b, v)
-			b = all[:steady] // without the clock, which would change the ETag
-			shown, err := sh.product(ctx, v.Sale.ID, c.now, reads)
-			reads = reads && err == nil // a store that is slow is not asked for the others
-			doc, err := json.Marshal(cardOf(&shown, v.Sale.SKU))
-			if err != nil {
-				return nil, err
-			}
-			b = append(append(wire.AppendName(b, "product"), doc...), '}')
+			b = append(cards.append(all[:steady], v), '}') // without the clock, which would change the ETag
 			if v.Phase != sale.PhaseEnded && v.Poll > 0 {
 				poll = min(poll, v.Poll)
 			}
@@ -64,7 +57,66 @@ func (c shopper) campaign(w http.ResponseWriter) {
 	})
 }
 
-// card holds the part of a product that a campaign shows.
+// sales returns all sales that buyers see, with their products.
+func (c shopper) sales(w http.ResponseWriter) {
+	views, err := c.config.Service.List(c.r.Context())
+	if err != nil {
+		c.fail(w, err)
+		return
+	}
+	cards := c.shop.shelf.cards(c.r.Context(), c.now)
+	defer cards.close()
+	c.write(w, http.StatusOK, func(b []byte) []byte {
+		b = wire.AppendTime(append(b, '{'), "now", c.config.Service.Now())
+		b = append(wire.AppendName(b, "sales"), '[')
+		for i := range views {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			all, _ := wire.AppendView(b, &views[i])
+			b = append(cards.append(all[:len(all)-1], &views[i]), '}')
+		}
+		return append(b, ']', '}')
+	})
+}
+
+// cards appends the products of sales to one response.
+type cards struct {
+	shelf  *shelf
+	ctx    context.Context
+	cancel context.CancelFunc
+	now    time.Time
+	locked bool // holds reading
+	reads  bool // whether it may read products that are not in memory
+}
+
+// cards returns a cards, which must be closed. One response at a time reads products from the
+// store, for at most readWithin. The others have those in memory.
+func (sh *shelf) cards(ctx context.Context, now time.Time) *cards {
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	locked := sh.store != nil && sh.reading.TryLock()
+	return &cards{sh, ctx, cancel, now, locked, locked}
+}
+
+func (c *cards) close() {
+	c.cancel()
+	if c.locked {
+		c.shelf.reading.Unlock()
+	}
+}
+
+// append appends the product of a sale as a member.
+func (c *cards) append(b []byte, v *sale.View) []byte {
+	shown, err := c.shelf.product(c.ctx, v.Sale.ID, c.now, c.reads)
+	c.reads = c.reads && err == nil // a store that is slow is not asked for the others
+	doc, err := json.Marshal(cardOf(&shown, v.Sale.SKU))
+	if err != nil { // a card has no value that JSON lacks
+		return b
+	}
+	return append(wire.AppendName(b, "product"), doc...)
+}
+
+// card holds the part of a product that a list of sales shows.
 type card struct {
 	Title     catalogue.Text     `json:"title"`
 	Variant   *catalogue.Text    `json:"variant,omitempty"` // the name of the one that is sold

@@ -8,6 +8,7 @@ import (
 func appendReceipt(b []byte, r *sale.Receipt) []byte {
 	b = append(b, '{')
 	b = wire.AppendString(b, "receipt", r.Receipt)
+	b = wire.AppendString(b, "order", r.Order)
 	b = wire.AppendString(b, "sale", r.Sale.ID)
 	b = wire.AppendString(b, "title", r.Sale.Title)
 	b = wire.AppendInt(b, "quantity", int64(r.Quantity))

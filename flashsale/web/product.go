@@ -28,6 +28,7 @@ const (
 type shelf struct {
 	service  sale.BuyerService
 	store    catalogue.Store
+	reading  sync.Mutex // held while the products of a list are read from store
 	mu       sync.Mutex
 	answers  map[string]answer
 	shown    map[string]shownAt

@@ -137,6 +137,48 @@ func TestVariants(t *testing.T) {
 	}
 }
 
+// TestListOfSales checks that the list has the products of its sales, each read from the store once,
+// and that it outlives a store that is down.
+func TestListOfSales(t *testing.T) {
+	w := newWindow(t, offer("a", "m", "tea-1", 100, sale.Open), offer("b", "m", "tea-2", 200, sale.Upcoming))
+	w.shown["a"] = catalogue.Shown{Title: catalogue.Text{EN: "Tea"}, ListPrice: 900, Pictures: []catalogue.Picture{{Hash: "1"}, {Hash: "2"}}}
+	see := func(want string) {
+		t.Helper()
+		rec := w.get("/api/sales", "")
+		var got struct {
+			Sales []struct {
+				ID      string
+				Product struct {
+					Title   catalogue.Text
+					Price   int64 `json:"list_price"`
+					Picture catalogue.Picture
+				}
+			}
+		}
+		err := json.Unmarshal(rec.Body.Bytes(), &got)
+		text := ""
+		for _, s := range got.Sales {
+			text += fmt.Sprint(s.ID, " ", s.Product.Title.EN, s.Product.Price, s.Product.Picture.Hash, ";")
+		}
+		if err != nil || text != want {
+			t.Errorf("%d %s, %v: %q, want %q", rec.Code, rec.Body, err, text, want)
+		}
+	}
+	const want = "a Tea9001;b 0;"
+	for range 3 {
+		see(want)
+	}
+	if w.reads.Load() != 2 {
+		t.Errorf("%d reads of the store, want one for each sale", w.reads.Load())
+	}
+	w.now = w.now.Add(time.Hour)
+	w.down.Store(true)
+	see(want)
+	if w.reads.Load() != 3 {
+		t.Errorf("%d reads of the store, want one of a store that is down", w.reads.Load()-2)
+	}
+}
+
 // TestCampaign checks that a campaign is built once a second from memory, with the products of its
 // sales, and that it outlives a store that is down.
 func TestCampaign(t *testing.T) {

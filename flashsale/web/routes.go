@@ -37,7 +37,7 @@ func routes(mock bool) map[string]route {
 		"GET /api/campaigns/{id}":        {handle: func(c *call, w http.ResponseWriter) { shopper{c}.campaign(w) }, valid: sale.IsCampaign},
 		"GET /images/{id}":               {handle: func(c *call, w http.ResponseWriter) { shopper{c}.picture(w) }, valid: isPicture},
 		"GET /api/time":                  {handle: (*call).time},
-		"GET /api/sales":                 {handle: (*call).sales},
+		"GET /api/sales":                 {handle: func(c *call, w http.ResponseWriter) { shopper{c}.sales(w) }},
 		"GET /api/sales/{id}":            {handle: (*call).view, sale: true, valid: wire.IsSaleID},
 		"GET /api/sales/{id}/ticket":     {handle: (*call).status, sale: true, valid: wire.IsSaleID, user: true, early: (*call).closedToStatus},
 		"POST /api/sales/{id}/ticket":    {handle: (*call).join, sale: true, valid: wire.IsSaleID, user: true, early: (*call).closedToJoin},

@@ -17,25 +17,6 @@ func (c *call) time(w http.ResponseWriter) {
 	})
 }
 
-func (c *call) sales(w http.ResponseWriter) {
-	views, err := c.config.Service.List(c.r.Context())
-	if err != nil {
-		c.fail(w, err)
-		return
-	}
-	c.write(w, http.StatusOK, func(b []byte) []byte {
-		b = wire.AppendTime(append(b, '{'), "now", c.config.Service.Now())
-		b = append(wire.AppendName(b, "sales"), '[')
-		for i := range views {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b, _ = wire.AppendView(b, &views[i])
-		}
-		return append(b, ']', '}')
-	})
-}
-
 // view returns a view. Its entity tag covers all of it but the clock, and is the same in every
 // process.
 func (c *call) view(w http.ResponseWriter) {

@@ -65,10 +65,13 @@ export function clockwise(ms) {
 }
 
 // about formats an approximate duration.
-export function about(ms) {
-  const s = Math.ceil(ms / 1000);
+export const about = (ms) => between(ms, ms);
+
+// between formats a range of durations in the unit of the longer one.
+export function between(low, high) {
+  const s = Math.ceil(high / 1000);
   if (s < 1) return t("time.moment");
-  if (s < 100) return t("time.seconds", { n: s });
-  if (s < 100 * 60) return t("time.minutes", { n: Math.ceil(s / 60) });
-  return t("time.hours", { n: Math.ceil(s / 3600) });
+  const [unit, length] = s < 100 ? ["seconds", 1] : s < 100 * 60 ? ["minutes", 60] : ["hours", 3600];
+  const [from, to] = [Math.max(1, Math.ceil(low / 1000 / length)), Math.ceil(s / length)];
+  return t(`time.${unit}`, { n: from < to ? `${from}–${to}` : to });
 }

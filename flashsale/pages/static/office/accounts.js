@@ -2,6 +2,7 @@ import { call } from "./api.js";
 import { ROLES, change, enter, may, table } from "./desk.js";
 import { field, h, main, put } from "./dom.js";
 import { refused } from "./fault.js";
+import { logged } from "./log.js";
 import { persist, sure, why } from "./persist.js";
 import { moment, t } from "./text.js";
 
@@ -82,7 +83,7 @@ async function load() {
     t(a.disabled ? "accounts.disabled" : "accounts.enabled"),
     h("span", { class: "row" }, a.name !== me.name && button("password", a.name), button(a.disabled ? "enable" : "disable", a.name)),
   ])));
-  if (changes.ok) log.replaceChildren(table(t("log.title"), [t("log.at"), t("log.actor"), t("log.what")], changes.body.log.map((l) => [moment(l.at), l.actor, l.what])));
+  if (changes.ok) log.replaceChildren(table(t("log.title"), [t("log.at"), t("log.actor"), t("log.what")], changes.body.log.map((l) => [moment(l.at), l.actor, logged(l.what)])));
 }
 
 main.replaceChildren(h("h1", {}, t("office.accounts.title")), note, secret, ...(may("owner")

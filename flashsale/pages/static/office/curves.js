@@ -2,7 +2,7 @@
 // a table.
 import { table } from "./desk.js";
 import { h, put } from "./dom.js";
-import { locale, money, number, t } from "./text.js";
+import { digits, locale, money, number, t } from "./text.js";
 
 const { uPlot } = globalThis;
 const HEIGHT = 190;
@@ -111,9 +111,8 @@ export class Curves {
 function formats(name, currency) {
   if (name === "conversion") return [(n) => share.format(n), (n) => share.format(n)];
   if (name !== "revenue") return [(n) => compact.format(n), number];
-  const digits = new Intl.NumberFormat(locale, { style: "currency", currency }).resolvedOptions().maximumFractionDigits;
   const axis = new Intl.NumberFormat(locale, { style: "currency", currency, currencyDisplay: "narrowSymbol", notation: "compact", minimumFractionDigits: 0, maximumFractionDigits: 1 });
-  return [(n) => axis.format(n / 10 ** digits), (n) => money(n, currency)];
+  return [(n) => axis.format(n / 10 ** digits(currency)), (n) => money(n, currency)];
 }
 
 // Chart is a figure with a chart or its table.
@@ -157,6 +156,7 @@ class Chart {
   show(points, from, to, currency) {
     this.from = from;
     this.to = to;
+    this.currency = currency;
     [this.axis, this.form] = formats(this.name, currency);
     this.#span = to - from;
     this.#data = [points.map((p) => p.at / 1000), ...this.lines.map(([column]) => points.map((p) => p[column]))];
@@ -196,12 +196,13 @@ class Chart {
     const line = { stroke: colour("line"), width: 1 };
     const axis = { stroke: colour("soft"), font, ticks: { show: false } };
     const counts = this.name !== "conversion" && this.name !== "revenue";
+    const least = counts ? 2 : 10 ** digits(this.currency); // at the top of the axis while all is 0
     return {
       width, height: HEIGHT, padding: [10, 12, 0, 0], legend: { show: false }, select: { show: false },
       cursor: { sync: { key: "curves" }, drag: { x: false, y: false }, points: { size: 6 } },
       scales: {
         x: { range: () => [this.from / 1000, this.to / 1000] },
-        y: { range: (_, low, high) => [0, this.name === "conversion" ? 1 : Math.max(high * 1.1, counts ? 2 : 1)] },
+        y: { range: (_, low, high) => [0, this.name === "conversion" ? 1 : Math.max(high * 1.1, least)] },
       },
       axes: [
         { ...axis, size: 26, gap: 8, space: this.#span > DAY ? 90 : 64, grid: { show: false }, values: (_, at) => at.map((s) => when(s * 1000, this.#span)) },

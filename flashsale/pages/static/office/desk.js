@@ -51,7 +51,7 @@ export async function enter() {
     main.replaceChildren(h("p", { class: "banner warn", role: "alert" }, why(answer)));
     await new Promise(() => {});
   }
-  document.querySelector("nav").append(h("button", { type: "button", class: "plain", id: "logout", onclick: leave }, t("office.logout", { name: me.name })));
+  document.querySelector(".head .wide").append(h("button", { type: "button", class: "plain", id: "logout", onclick: leave }, t("office.logout", { name: me.name })));
   return me;
 }
 

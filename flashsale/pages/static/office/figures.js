@@ -12,6 +12,9 @@ const ROWS = [
   ["lag", (b) => b.lag_ms, (v) => t("time.seconds", { n: number(Math.round(v / 100) / 10) })], ["workers", (b) => b.workers],
 ];
 
+// reasonOf returns the reason of a refusal for the merchant. A buyer sees it as why.
+const reasonOf = (reason) => [`board.refused.${reason}`, `why.${reason}`].filter(has).map((key) => t(key))[0] ?? reason;
+
 // figures updates the dashboard in el in place, so that a reader keeps the position, with the
 // refusals of each layer as a table.
 export function figures(el, board, trouble = "") {
@@ -33,7 +36,7 @@ export function figures(el, board, trouble = "") {
   bar.value = board.tally?.paid ?? 0;
   bar.setAttribute("aria-label", t("board.paid"));
   const rows = Object.entries(board.layers ?? {}).flatMap(([layer, reasons]) =>
-    Object.entries(reasons).map(([reason, n]) => [has(`layer.${layer}`) ? t(`layer.${layer}`) : layer, has(`why.${reason}`) ? t(`why.${reason}`) : reason, number(n)]));
+    Object.entries(reasons).map(([reason, n]) => [has(`layer.${layer}`) ? t(`layer.${layer}`) : layer, reasonOf(reason), number(n)]));
   const key = JSON.stringify(rows);
   const layers = el.querySelector("#layers");
   if (layers.dataset.key === key) return;

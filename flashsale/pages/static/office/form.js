@@ -20,7 +20,7 @@ export const FIELDS = {
   title: text({ required: true, maxlength: "120" }),
   sku: text({ required: true, maxlength: "64", autocomplete: "off", spellcheck: "false" }),
   price: { make: (name) => h("input", { name, inputmode: "decimal", required: true, autocomplete: "off" }), show: decimal, read: cents },
-  currency: text({ required: true, maxlength: "3", autocomplete: "off" }),
+  currency: { ...text({ required: true, maxlength: "3", autocomplete: "off" }), read: (v) => (/^[a-z]{3}$/i.test(v.trim()) ? v.trim().toUpperCase() : NaN) },
   stock: whole({ required: true, min: "1" }),
   per_user: whole({ min: "1", max: "10" }),
   max_quantity: whole({ min: "1", max: "10" }),
@@ -113,8 +113,10 @@ export function form(draft, send, label, done, only = null) {
       for (const [name, f] of Object.entries(FIELDS)) {
         const kept = only && inputs[name].value === before[name];
         body[name] = kept ? draft[name] : f.read(inputs[name].value, inputs.currency.value.trim());
-        if (Number.isNaN(body[name]) || (body[name] === "" && !f.optional)) return fault(name, t("draft.unread"));
       }
+      const unread = Object.keys(FIELDS).filter((name) => Number.isNaN(body[name]) || (body[name] === "" && !FIELDS[name].optional));
+      const named = unread.includes("currency") ? unread.filter((name) => name !== "price") : unread; // whose digits depend on it
+      if (named.length > 0) return named.reverse().forEach((name) => fault(name, t(inputs[name].value.trim() === "" ? "draft.empty" : "draft.unread"))); // the first has the focus
       if (body.queue !== "shuffled") body.lobby_ms = 0;
       button.setAttribute("aria-disabled", "true");
       const text = JSON.stringify(body);

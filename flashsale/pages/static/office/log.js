@@ -1,6 +1,17 @@
-import { has, number, t } from "./text.js";
+import { has, moment, number, t } from "./text.js";
 
 const stateOf = (state, why) => t(`state.${state}`) + (has(`state.why.${why}`) ? ` (${t(`state.why.${why}`)})` : "");
+
+// role returns the name of a role, without its description.
+const role = (name) => (has(`role.${name}`) ? t(`role.${name}`).split(/[：:]/)[0] : name);
+
+// changes names the fields and the times of changes in the language of the page. It leaves what
+// is in quotes.
+const changes = (text) => text.replace(/"(?:[^"\\]|\\.)*"|\d{4}-\d\d-\d\dT[\d:.]+Z|(?:added|removed) (?:picture|variant)|[a-z_]+/g, (word) => {
+  if (/^\d/.test(word)) return moment(word);
+  const key = [`log.change.${word.replace(" ", "_")}`, `draft.${word}`, `draft.${word}_ms`, `product.${word}`, `variant.${word}`].find(has);
+  return key ? t(key).replace(/\s*[(（].*[)）]$/, "") : word; // without a unit: the value has its own
+});
 
 // The entries of the audit log that have a text in each language.
 const KNOWN = [
@@ -10,8 +21,12 @@ const KNOWN = [
   [/^(\w+) \((\w*)\) became (\w+) \((\w*)\)$/, (from, before, to, why) => t("log.became", { from: stateOf(from, before), to: stateOf(to, why) })],
   [/^cancelled order (\S+): (.*)$/s, (id, why) => t("log.cancelled", { id, why })],
   [/^refunded order (\S+), payment \S+: (.*)$/s, (id, why) => t("log.refunded", { id, why })],
-  [/^edited product: (.*)$/s, (changes) => t("log.product", { changes })],
-  [/^edited: (.*)$/s, (changes) => t("log.edited", { changes })],
+  [/^edited product: (.*)$/s, (all) => t("log.product", { changes: changes(all) })],
+  [/^edited: (.*)$/s, (all) => t("log.edited", { changes: changes(all) })],
+  [/^(a refund has failed: )?the payment provider has returned (\d+) of (\d+) of payment \S+ for order (\S+)$/, (failed, back, amount, id) => t(failed ? "log.provider.failed" : "log.provider", { back: number(back), amount: number(amount), id })],
+  [/^added account (.+) \((\w+)\)$/, (name, as) => t("log.account.added", { name, role: role(as) })],
+  [/^account (.+): role (\w+) became (\w+)$/, (name, from, to) => t("log.account.role", { name, from: role(from), to: role(to) })],
+  [/^account (.+): (?:new (password)|(disabled|enabled))$/, (name, password, state) => t(`log.account.${password ?? state}`, { name })],
   [/^recovers, epoch (\d+)$/, (epoch) => t("log.recovers", { epoch })],
   [/^recovered, epoch (\d+)$/, (epoch) => t("log.recovered", { epoch })],
 ];

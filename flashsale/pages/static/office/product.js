@@ -25,13 +25,14 @@ export async function productCard(sale) {
   }
   const price = h("input", { name: "list_price", inputmode: "decimal", autocomplete: "off" });
   price.value = product.list_price ? decimal(product.list_price, sale.currency) : "";
-  const pictures = h("div", { class: "row", id: "pictures" });
+  const pictures = h("div", { class: "pictures", id: "pictures" });
   const alt = h("input", { name: "alt", maxlength: "120" });
   const file = h("input", { name: "file", type: "file", accept: "image/jpeg,image/png,image/webp" });
 
   function showPictures() {
-    pictures.replaceChildren(...(product.pictures ?? []).map((p) => h("span", { class: "pill" }, p.alt?.zh || p.alt?.en || p.hash.slice(0, 8), " ",
-      h("button", { type: "button", class: "plain", onclick: async () => take(await change("POST", `${path}/pictures/${p.hash}/remove`)) }, t("product.remove")))));
+    pictures.replaceChildren(...(product.pictures ?? []).map((p) => h("figure", {},
+      h("img", { class: "photo", src: `${path}/pictures/${p.hash}`, alt: "" }), h("figcaption", { class: "hint" }, one(p.alt) || p.hash.slice(0, 8), " "),
+      may("manage") && h("button", { type: "button", class: "plain", onclick: async () => take(await change("POST", `${path}/pictures/${p.hash}/remove`)) }, t("product.remove")))));
   }
   function take(done) {
     put(note, done.ok ? t("product.saved") : refused(done, label));

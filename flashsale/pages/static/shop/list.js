@@ -2,7 +2,8 @@ import { call } from "./api.js";
 import { h, main, put } from "./dom.js";
 import { why } from "./persist.js";
 import { cover, phaseAt } from "./card.js";
-import { about, money, t } from "./text.js";
+import { listPrice } from "./product.js";
+import { about, money, one, t } from "./text.js";
 import { Poll, keep } from "./time.js";
 
 const list = h("ul", { class: "sales" });
@@ -20,7 +21,7 @@ async function refresh() {
   }
   put(note, "");
   const { sales } = answer.body;
-  const version = JSON.stringify(sales.map((s) => [s.id, s.title, s.price, s.starts_at, s.ends_at, s.phase]));
+  const version = JSON.stringify(sales.map((s) => [s.id, s.title, s.price, s.starts_at, s.ends_at, s.phase, s.product]));
   if (version !== shown) {
     shown = version;
     live = [];
@@ -45,9 +46,11 @@ function item(s) {
     pill.dataset.phase = phase;
     put(when, text);
   });
+  const title = one(s.product?.title) || s.title;
+  const before = s.product && listPrice(s.product, s);
   return h("li", {}, h("a", { class: "card link", href: `/sales/${s.id}` },
-    cover(s.title),
-    pill, h("h2", {}, s.title), h("span", { class: "price" }, money(s.price, s.currency)), when));
+    cover(title, s.product?.picture),
+    pill, h("h2", {}, title), h("span", { class: "price" }, money(s.price, s.currency), before && [" ", before]), when));
 }
 
 function tick() {

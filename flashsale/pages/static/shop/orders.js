@@ -2,6 +2,7 @@ import { call } from "./api.js";
 import { openSession } from "./identity.js";
 import { h, main, put } from "./dom.js";
 import { persist, why } from "./persist.js";
+import { loadProduct } from "./product.js";
 import { Receipt } from "./receipt.js";
 import { about, t } from "./text.js";
 import { Poll, keep } from "./time.js";
@@ -10,6 +11,7 @@ const note = h("p", { class: "note", role: "status" });
 const list = h("div", { class: "stack" });
 const none = h("p", { class: "card" }, t("orders.none"));
 const cards = new Map();
+const products = new Map(); // promises, by the ID of the sale
 
 // refresh reloads the orders, more often while one of them is pending.
 async function refresh() {
@@ -32,7 +34,12 @@ async function refresh() {
   none.hidden = orders.length > 0;
   for (const r of orders) {
     if (cards.has(r.receipt)) cards.get(r.receipt).update(r);
-    else cards.set(r.receipt, new Receipt(r, () => poll.now(), true));
+    else {
+      const card = new Receipt(r, () => poll.now(), true);
+      cards.set(r.receipt, card);
+      if (!products.has(r.sale)) products.set(r.sale, loadProduct(r.sale));
+      products.get(r.sale).then((p) => { card.product = p; });
+    }
   }
   const els = orders.map((r) => cards.get(r.receipt).el);
   if (els.some((el, i) => list.children[i] !== el)) list.replaceChildren(...els);

@@ -3,7 +3,8 @@ import { call, local, random, session } from "./api.js";
 import { Contact } from "./contact.js";
 import { Slot, h, put } from "./dom.js";
 import { persist, sure, why } from "./persist.js";
-import { clockwise, moment, money, number, t } from "./text.js";
+import { picture } from "./product.js";
+import { clockwise, moment, money, number, one, t } from "./text.js";
 import { now } from "./time.js";
 
 // held lists the states in which a unit is kept for the buyer.
@@ -30,7 +31,8 @@ export class Receipt {
   #r;
   #slot;
   #changed;
-  #named;
+  #named; // shows the product, for a list of orders of several sales
+  #product = null;
   #doing = "";
   #note = "";
   #leave = false; // the buyer lets it expire
@@ -48,6 +50,11 @@ export class Receipt {
   }
 
   get receipt() { return this.#r; }
+
+  set product(p) {
+    this.#product = p;
+    this.draw();
+  }
 
   update(r) {
     this.#r = r;
@@ -70,7 +77,7 @@ export class Receipt {
 
   draw() {
     const r = this.#r;
-    const key = [r.state, r.refunds, r.refunded, this.#doing, isAway(r), this.#leave, this.#late, this.#who?.name, this.#who?.phone, address(this.#who)].join();
+    const key = [r.state, r.refunds, r.refunded, this.#doing, isAway(r), this.#leave, this.#late, Boolean(this.#product), this.#who?.name, this.#who?.phone, address(this.#who)].join();
     this.#slot.show(key, (live) => this.#build(r, live));
   }
 
@@ -80,15 +87,18 @@ export class Receipt {
     const left = h("span", { class: "clock", role: "timer" });
     const away = r.state === "pending_pay" && isAway(r) && this.#who;
     const title = h("h2", { tabindex: "-1" }, t(away ? "receipt.away" : `receipt.${r.state}`));
-    const facts = h("p", { class: "hint" }, [
-      this.#named ? [h("a", { href: `/sales/${r.sale}` }, r.title), " · "] : "",
-      r.quantity > 1 ? [t("receipt.quantity", { n: number(r.quantity) }), " · "] : "",
-      money(r.price, r.currency), " · ", moment(r.at)].flat());
+    const paid = [r.quantity > 1 && [t("receipt.quantity", { n: number(r.quantity) }), " · "], money(r.price, r.currency), " · ", moment(r.at)];
+    const photo = this.#product?.pictures?.[0];
+    const facts = h("div", { class: "bought" },
+      this.#named && photo && h("a", { class: "thumb", href: `/sales/${r.sale}`, tabindex: "-1", "aria-hidden": "true" }, picture(photo, "4.5rem")),
+      h("div", {}, this.#named && h("p", {}, h("a", { href: `/sales/${r.sale}` }, one(this.#product?.title) || r.title)), h("p", { class: "hint" }, paid),
+        r.state !== "reserved" && r.order && h("p", { class: "hint", "data-order": "" }, t("receipt.order", { id: r.order }))));
     const text = h("p", {}, t(away ? "receipt.away.text" : `receipt.${r.state}.text`, { time: moment(r.pay_by) }));
     const refund = r.refunds > 0 && h("p", { class: "banner warn", "data-refund": "" },
       t(r.refunded === r.refunds ? "receipt.refunded" : "receipt.refund"));
     const who = this.#who && h("p", { class: "hint", "data-who": "" }, t("receipt.for", this.#who), address(this.#who) && [h("br"), t("receipt.ship", { address: address(this.#who) })]);
-    if (r.state !== "pending_pay") return [title, text, facts, r.state === "paid" && who, refund, note];
+    const all = r.state === "paid" && !this.#named && h("p", {}, h("a", { class: "button quiet", href: "/orders" }, t("nav.orders")));
+    if (r.state !== "pending_pay") return [title, text, facts, r.state === "paid" && who, refund, all, note];
     this.#contact ??= new Contact(r.receipt, this.#who, r.address);
     live(() => {
       put(left, clockwise(Date.parse(this.#r.pay_by) - now()));

@@ -7,7 +7,7 @@ import { loadProduct } from "./product.js";
 import { persist, sure, why } from "./persist.js";
 import { Receipt, held } from "./receipt.js";
 import { stageOf, unitsOf } from "./stage.js";
-import { about, clockwise, money, number, percent, t } from "./text.js";
+import { about, between, clockwise, money, number, percent, t } from "./text.js";
 import { Poll, keep, later, now } from "./time.js";
 import { Work } from "./work.js";
 
@@ -369,7 +369,7 @@ function build(live, passed) {
     case "line": return [title, ...line(live), text,
       h("div", { class: "row dock" }, notify("notify"), h("button", { type: "button", class: "quiet", id: "leave", onclick: leave }, t("leave"))), notes];
     case "turn": return [title, clock(() => Date.parse(turn?.until)), text, choose(), button("buy", buy, "buy", view.phase === "paused"), notes];
-    default: return [title, text, notes, h("p", {}, h("a", { href: "/" }, t("nav.more")))];
+    default: return [title, text, notes, h("p", {}, h("a", { class: "button quiet", href: "/" }, t("nav.more")))];
   }
 }
 
@@ -387,12 +387,6 @@ function quantityField(live) {
 
 const label = () => (view.queue === "direct" ? "join.direct" : stage === "all_taken" ? "join" : "join.now");
 
-// range returns the range of an estimate.
-function range({ eta_ms, eta_low_ms, eta_high_ms }) {
-  const [low, high] = [about(eta_low_ms ?? eta_ms), about(eta_high_ms ?? eta_ms)];
-  return low === high ? high : t("line.range", { low, high });
-}
-
 function line(live) {
   const ahead = h("strong", { id: "ahead" });
   const eta = h("strong", { id: "eta" });
@@ -404,7 +398,7 @@ function line(live) {
     const first = Math.max(turn.ahead, session.get(key) ?? 0, 1);
     session.set(key, first);
     put(ahead, number(turn.ahead));
-    put(eta, turn.unlikely ? t("line.unlikely") : turn.eta_ms > 0 ? range(turn) : t("line.soon"));
+    put(eta, turn.unlikely ? t("line.unlikely") : turn.eta_ms > 0 ? between(turn.eta_low_ms ?? turn.eta_ms, turn.eta_high_ms ?? turn.eta_ms) : t("line.soon"));
     bar.value = 1 - turn.ahead / (first + 1);
     put(share, percent(bar.value));
   });
