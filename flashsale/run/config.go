@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/captcha"
 	"github.com/floodweir/weir/flashsale/catalogue"
 	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/sale"
@@ -67,6 +68,10 @@ type Config struct {
 
 	// Identity configures who buyers are; without it every buyer is a guest.
 	Identity Identity
+
+	// Challenge verifies the captcha of each new ticket; nil for none. While it fails, a ticket
+	// requires proof of work instead.
+	Challenge captcha.Challenge `json:"-"`
 
 	// Layers is the policy file of the limits per address and per user; the built-in one if
 	// empty. It is reloaded when it changes.
