@@ -142,6 +142,10 @@ func (w *worker) render(b []byte, c call, u *user, token, key []byte) []byte {
 		// False identity headers, which the server must not trust.
 		b = append(b, "\r\nX-User-Id: admin\r\nX-User-Role: admin"...)
 	}
+	if len(u.work) > 0 && (c == join || c == pollQueue || c == buy) {
+		// It also proves the session, where many users share an address.
+		b = append(append(b, "\r\nFlashsale-Work: "...), u.work...)
+	}
 	if c == pollQueue && len(u.place) > 0 {
 		b = append(append(b, "\r\nFlashsale-Place: "...), u.place...)
 	}

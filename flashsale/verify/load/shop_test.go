@@ -74,7 +74,8 @@ func (s *fakeShop) work(w http.ResponseWriter, r *http.Request, user string) boo
 	_ = json.NewDecoder(r.Body).Decode(&body) // an invalid body has no solution
 	challenge := "challenge-" + user
 	sum := sha256.Sum256([]byte(challenge + ":" + body.Work))
-	if !s.rejectsWork && (body.Place != "" || body.Work != "" && bits.LeadingZeros32(binary.BigEndian.Uint32(sum[:])) >= s.bits) {
+	proves := r.Header.Get("Flashsale-Work") == body.Work // the session, for the limit of an address
+	if !s.rejectsWork && (body.Place != "" || proves && body.Work != "" && bits.LeadingZeros32(binary.BigEndian.Uint32(sum[:])) >= s.bits) {
 		s.worked.Store(user, body.Work)
 		return true
 	}
