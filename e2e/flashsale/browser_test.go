@@ -341,7 +341,7 @@ func (s *story) settings(buyer *browsertest.Page) {
 	s.picture(p, "29-office-settings")
 	p.Click("#settings #save")
 	p.WaitText("#note", "Saved.")
-	p.WaitText("#log", "campaign")
+	p.WaitText("#log", "Campaign")
 	buyer.Await(`document.querySelector("#campaign")?.getAttribute("href") === "/c/autumn-lamps"`)
 }
 

@@ -127,7 +127,7 @@ func (c *call) payable(after int64) (sale.Receipt, error) {
 	if reserved, err := c.config.Keys.OpenReceipt(c.id); err == nil && reserved.User == c.user && after == 0 {
 		v, err := c.config.Service.View(c.r.Context(), reserved.Sale)
 		if err == nil && v.Sale.CheckAddress(sale.Address{}) == nil {
-			return sale.Receipt{Receipt: c.id, Sale: v.Sale, Quantity: reserved.Quantity, Price: v.Sale.Price * reserved.Units()}, nil
+			return sale.Receipt{Receipt: c.id, Order: reserved.ID, Sale: v.Sale, Quantity: reserved.Quantity, Price: v.Sale.Price * reserved.Units()}, nil
 		}
 	}
 	r, err := c.config.Service.Order(c.r.Context(), c.user, c.id)

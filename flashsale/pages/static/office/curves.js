@@ -198,7 +198,7 @@ class Chart {
     const counts = this.name !== "conversion" && this.name !== "revenue";
     const least = counts ? 2 : 10 ** digits(this.currency); // at the top of the axis while all is 0
     return {
-      width, height: HEIGHT, padding: [10, 12, 0, 0], legend: { show: false }, select: { show: false },
+      width, height: HEIGHT, padding: [10, 30, 0, 0], legend: { show: false }, select: { show: false },
       cursor: { sync: { key: "curves" }, drag: { x: false, y: false }, points: { size: 6 } },
       scales: {
         x: { range: () => [this.from / 1000, this.to / 1000] },
