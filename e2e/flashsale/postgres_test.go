@@ -65,6 +65,14 @@ func TestPostgresLedger(t *testing.T) {
 	}
 }
 
+// TestPostgresMockRefunds runs the tests of the mock provider's refunds on a real server.
+func TestPostgresMockRefunds(t *testing.T) {
+	t.Parallel()
+	ledgertest.MockRefunds(t, func(t *testing.T, prefix string) sale.Ledger {
+		return openPostgres(t, newDatabase(t, &ledgers), ledger.Config{Mock: prefix})
+	})
+}
+
 // TestPostgresPrograms runs two programs that place the same batches and expire the orders: each
 // becomes one order and expires once.
 func TestPostgresPrograms(t *testing.T) {

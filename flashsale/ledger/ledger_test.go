@@ -77,50 +77,7 @@ func TestAddStockField(t *testing.T) {
 	}
 }
 
-// TestMockRefunds checks that a refund of the mock provider's payment is done at once. Without the
-// mock provider it stays due, as that of any payment that was not opened at a provider.
+// TestMockRefunds runs the tests of the mock provider's refunds.
 func TestMockRefunds(t *testing.T) {
-	for prefix, refunded := range map[string]int64{"mock-": 2, "": 0} {
-		l, now := open(t, ledger.Config{Mock: prefix}), ledgertest.Start()
-		s, err := l.Create(t.Context(), "shop", "", ledgertest.Draft(5, 1), now)
-		if err == nil {
-			s, err = l.SetState(t.Context(), "shop", s.ID, sale.Exposed, "", now, sale.Drafted)
-		}
-		a, b := ledgertest.Reservation(s, "a", 1), ledgertest.Reservation(s, "b", 1)
-		if err == nil {
-			_, err = l.CreateOrders(t.Context(), s.Epoch, []sale.Reservation{a, b}, now)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		for payment, r := range map[string]sale.Reservation{"mock-a": a, "mock-b": b, "other": b} { // the second of b is due
-			for range 2 { // once
-				if _, err := l.Pay(t.Context(), sale.Payment{ID: payment, Reservation: r.ID, Amount: 9900}, now); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		if _, err := l.RefundBy(t.Context(), "shop", s.ID, a.ID, "asked for it", now); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := l.Pay(t.Context(), sale.Payment{ID: "mock-late", Reservation: a.ID, Amount: 9900}, now); err != nil {
-			t.Fatal(err)
-		}
-		got, err := l.Totals(t.Context(), s.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o, err := l.Order(t.Context(), a.ID)
-		if err != nil || o.Refunds != 2 || int64(o.Refunded) != refunded {
-			t.Errorf("prefix %q: the order of a = %+v, %v, want 2 refunds, %d done", prefix, o, err, refunded)
-		}
-		other, err := l.Order(t.Context(), b.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		done := refunded + int64(other.Refunded)
-		if got.Refunded != done || got.RefundDue != 3-done || other.Refunds != 1 || got.Returned != 9900*done {
-			t.Errorf("prefix %q: %+v, and b %+v, want %d of 3 refunds done", prefix, got, other, done)
-		}
-	}
+	ledgertest.MockRefunds(t, func(t *testing.T, prefix string) sale.Ledger { return open(t, ledger.Config{Mock: prefix}) })
 }
