@@ -115,7 +115,7 @@ export class Receipt {
     }
     if (away) {
       return [title, left, text, facts, who, refund,
-        h("div", { class: "row" }, button("pay", () => this.#pay(), {}, "again"), button("cancel", () => this.#cancel())), note];
+        h("div", { class: "row dock" }, button("pay", () => this.#pay(), { class: "main", "data-main": "" }, "again"), button("cancel", () => this.#cancel())), note];
     }
     const late = button("late", () => this.#payLate());
     live(() => {
