@@ -261,8 +261,8 @@ func (w *worker) refused(u *user, c call, status int) (time.Duration, bool) {
 	return w.end(u, soldOut)
 }
 
-// solveWork solves the proof of work of a ticket, as a browser does, before the user's next
-// call.
+// solveWork solves the proof of work of a ticket or a session, as a browser does, before the next
+// call of the user.
 func (w *worker) solveWork(ctx context.Context, u *user) (time.Duration, bool) {
 	if len(u.work) > 0 || len(w.a.challenge) == 0 || w.a.bits < 1 || w.a.bits > sale.MaxWork {
 		w.faults["proof of work not accepted or not solvable"]++

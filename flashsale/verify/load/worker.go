@@ -204,7 +204,7 @@ func (w *worker) step(ctx context.Context, u *user, due time.Duration) (after ti
 	if !w.ask(ctx, u, c, token, key, due) {
 		return soon, true
 	}
-	if c == join && string(w.a.reason) == string(sale.WorkRequired) {
+	if string(w.a.reason) == string(sale.WorkRequired) {
 		after, again = w.solveWork(ctx, u)
 	} else {
 		after, again = w.observed(u, c)
