@@ -67,8 +67,7 @@ func (c shopper) sales(w http.ResponseWriter) {
 	cards := c.shop.shelf.cards(c.r.Context(), c.now)
 	defer cards.close()
 	c.write(w, http.StatusOK, func(b []byte) []byte {
-		b = wire.AppendTime(append(b, '{'), "now", c.config.Service.Now())
-		b = append(wire.AppendName(b, "sales"), '[')
+		b = append(wire.AppendName(append(b, '{'), "sales"), '[')
 		for i := range views {
 			if i > 0 {
 				b = append(b, ',')
@@ -76,7 +75,7 @@ func (c shopper) sales(w http.ResponseWriter) {
 			all, _ := wire.AppendView(b, &views[i])
 			b = append(cards.append(all[:len(all)-1], &views[i]), '}')
 		}
-		return append(b, ']', '}')
+		return append(wire.AppendTime(append(b, ']'), "now", c.config.Service.Now()), '}') // after the products are read
 	})
 }
 

@@ -50,9 +50,11 @@ export class Slot {
   }
 }
 
-// put sets a text if it differs, because a screen reader would repeat the same text.
-export function put(el, text) {
+// put sets a text if it differs, because a screen reader would repeat the same text. good marks it
+// as a success.
+export function put(el, text, good = false) {
   if (el.textContent !== text) el.textContent = text;
+  el.classList.toggle("good", good);
 }
 
 // field creates a label with its input, a hint and an element for the error.

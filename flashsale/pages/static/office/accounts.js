@@ -15,7 +15,7 @@ const log = h("div", { id: "log" });
 // ask sends a change, and returns the response or null.
 async function ask(path, body, done = "") {
   const answer = await change("POST", path, body, (text) => put(note, text));
-  put(note, answer.ok ? done : refused(answer, (name) => t(name === "role" ? "accounts.role" : name === "name" ? "office.name" : name === "current" ? "accounts.current" : "accounts.next")));
+  put(note, answer.ok ? done : refused(answer, (name) => t(name === "role" ? "accounts.role" : name === "name" ? "office.name" : name === "current" ? "accounts.current" : "accounts.next")), answer.ok);
   return answer.ok ? answer.body : null;
 }
 

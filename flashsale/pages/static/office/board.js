@@ -67,10 +67,10 @@ async function act(name) {
   } else if (!answer.ok) {
     checks.replaceChildren();
   } else if (name === "check") showFaults(answer.body.faults ?? []);
-  else if (name === "reconcile") put(note, t("reconciled", { free: number(answer.body.free), before: number(answer.body.free_before), returned: number(answer.body.returned), dropped: number(answer.body.dropped), changed: number(answer.body.changed) }));
+  else if (name === "reconcile") put(note, t("reconciled", { free: number(answer.body.free), before: number(answer.body.free_before), returned: number(answer.body.returned), dropped: number(answer.body.dropped), changed: number(answer.body.changed) }), true);
   else {
     if (answer.body.id) sale = answer.body;
-    put(note, t(`do.${name}.done`));
+    put(note, t(`do.${name}.done`), true);
   }
   draw();
   await Promise.all([reload(), poll.now(), showLog()]);
@@ -138,7 +138,7 @@ function settings() {
 
 async function saved(s) {
   sale = s;
-  put(note, t("draft.saved"));
+  put(note, t("draft.saved"), true);
   draw();
   await showLog();
 }
@@ -160,7 +160,7 @@ function stock() {
         sale = answer.body;
         key = random();
       }
-      put(note, answer.ok ? t("stock.done", { n: number(sale.stock) }) : refused(answer, () => t("stock.units")));
+      put(note, answer.ok ? t("stock.done", { n: number(sale.stock) }) : refused(answer, () => t("stock.units")), answer.ok);
       draw();
       await Promise.all([poll.now(), showLog()]);
     },
@@ -206,7 +206,7 @@ async function endOrder(reservation, action) {
     return reason.focus();
   }
   const answer = await change("POST", `${path}/orders/${reservation}/${action}`, { reason: text }, (said) => put(note, said));
-  put(note, answer.ok ? t(`orders.${action}.done`) : refused(answer, () => t("orders.reason")));
+  put(note, answer.ok ? t(`orders.${action}.done`) : refused(answer, () => t("orders.reason")), answer.ok);
   await Promise.all([showOrders(""), poll.now(), showLog()]);
 }
 

@@ -35,7 +35,7 @@ export async function productCard(sale) {
       may("manage") && h("button", { type: "button", class: "plain", onclick: async () => take(await change("POST", `${path}/pictures/${p.hash}/remove`)) }, t("product.remove")))));
   }
   function take(done) {
-    put(note, done.ok ? t("product.saved") : refused(done, label));
+    put(note, done.ok ? t("product.saved") : refused(done, label), done.ok);
     if (done.ok) product = done.body;
     showPictures();
     showVariants();

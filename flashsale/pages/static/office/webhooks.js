@@ -120,7 +120,7 @@ async function browse(path) {
     may("manage") ? h("form", { class: "inline", onsubmit: async (e) => {
       e.preventDefault();
       const done = await ask(`${path}/replay`, { since: utc(since.value) });
-      if (done) put(note, t("webhooks.replayed", { n: number(done.events) }));
+      if (done) put(note, t("webhooks.replayed", { n: number(done.events) }), true);
       await page("");
     } }, field(t("webhooks.since"), since), h("button", { class: "quiet", id: "since" }, t("webhooks.replay.since"))) : "",
     detail, rows, h("div", { class: "row" }, more));

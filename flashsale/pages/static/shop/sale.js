@@ -245,7 +245,7 @@ function planReminder() {
   const wait = Date.parse(view.starts_at) - now() - 60_000;
   if (!alerts() || reminder === view.starts_at || !(wait > 0) || wait > 2 ** 31 - 1) return;
   const at = (reminder = view.starts_at);
-  later(wait, () => view.starts_at === at && alertBuyer(t("remind.soon"), view.title));
+  later(wait, () => view.starts_at === at && alertBuyer(t("remind.soon"), offer.title));
 }
 
 function showNote(text) {
@@ -276,11 +276,11 @@ function draw() {
   const title = t(`stage.${stage}`);
   if (stage !== before) {
     if ((before || stage === "turn") && stage !== "enough") say(title);
-    if (before && (stage === "turn" || (["upcoming", "lobby"].includes(before) && stage === "open"))) alertBuyer(title, view.title);
+    if (before && (stage === "turn" || (["upcoming", "lobby"].includes(before) && stage === "open"))) alertBuyer(title, offer.title);
   }
   const unpaid = [...receipts.values()].find((r) => held(r) && r.state !== "paid");
   const head = unpaid ? `● ${t(`receipt.${unpaid.state}`)}` : stage === "turn" ? `● ${title}` : title;
-  if (document.title !== `${head} · ${view.title}`) document.title = `${head} · ${view.title}`;
+  if (document.title !== `${head} · ${offer.title}`) document.title = `${head} · ${offer.title}`;
   planReminder();
 }
 
@@ -300,7 +300,7 @@ let drawn = false; // whether the receipts were drawn before
 function reserved(r) {
   const text = t(`receipt.${r.state}`);
   say(text);
-  alertBuyer(text, view.title);
+  alertBuyer(text, offer.title);
 }
 
 // The units that the buyer holds. A finished order is shown only if it is the newest.
