@@ -45,7 +45,7 @@ func (c shopper) campaign(w http.ResponseWriter) {
 				b = append(b, ',')
 			}
 			all, steady := wire.AppendView(b, v)
-			b = append(cards.append(all[:steady], v), '}') // without the clock, which would change the ETag
+			b = append(append(wire.AppendName(all[:steady], "product"), cards.of(v)...), '}') // without the clock, which would change the ETag
 			if v.Phase != sale.PhaseEnded && v.Poll > 0 {
 				poll = min(poll, v.Poll)
 			}
@@ -64,22 +64,27 @@ func (c shopper) sales(w http.ResponseWriter) {
 		c.fail(w, err)
 		return
 	}
+	products := make([][]byte, len(views)) // read before the response has a time
 	cards := c.shop.shelf.cards(c.r.Context(), c.now)
-	defer cards.close()
+	for i := range views {
+		products[i] = cards.of(&views[i])
+	}
+	cards.close()
 	c.write(w, http.StatusOK, func(b []byte) []byte {
-		b = append(wire.AppendName(append(b, '{'), "sales"), '[')
+		b = wire.AppendTime(append(b, '{'), "now", c.config.Service.Now())
+		b = append(wire.AppendName(b, "sales"), '[')
 		for i := range views {
 			if i > 0 {
 				b = append(b, ',')
 			}
 			all, _ := wire.AppendView(b, &views[i])
-			b = append(cards.append(all[:len(all)-1], &views[i]), '}')
+			b = append(append(wire.AppendName(all[:len(all)-1], "product"), products[i]...), '}')
 		}
-		return append(wire.AppendTime(append(b, ']'), "now", c.config.Service.Now()), '}') // after the products are read
+		return append(b, ']', '}')
 	})
 }
 
-// cards appends the products of sales to one response.
+// cards returns the products of the sales in one response.
 type cards struct {
 	shelf  *shelf
 	ctx    context.Context
@@ -104,15 +109,12 @@ func (c *cards) close() {
 	}
 }
 
-// append appends the product of a sale as a member.
-func (c *cards) append(b []byte, v *sale.View) []byte {
+// of returns the product of a sale in JSON.
+func (c *cards) of(v *sale.View) []byte {
 	shown, err := c.shelf.product(c.ctx, v.Sale.ID, c.now, c.reads)
-	c.reads = c.reads && err == nil // a store that is slow is not asked for the others
-	doc, err := json.Marshal(cardOf(&shown, v.Sale.SKU))
-	if err != nil { // a card has no value that JSON lacks
-		return b
-	}
-	return append(wire.AppendName(b, "product"), doc...)
+	c.reads = c.reads && err == nil                    // a store that is slow is not asked for the others
+	doc, _ := json.Marshal(cardOf(&shown, v.Sale.SKU)) // it has no value that JSON lacks
+	return doc
 }
 
 // card holds the part of a product that a list of sales shows.
