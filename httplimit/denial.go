@@ -79,15 +79,15 @@ func (m *Middleware) deny(w http.ResponseWriter, in *request) {
 	switch {
 	case c.Redirect != "":
 		h.Set("Location", c.Redirect)
-		m.respond(w, c.Status, "", nil, weir.Never)
+		respond(w, c.Status, "", nil, weir.Never, m.c.RetryJitter)
 	case c.IsProblem():
 		violated := in.items
 		if retry := in.admission.Decision().RetryAfter; len(violated) == 0 && retry == weir.Never { // blocked
 			violated = []Item{{Name: in.admission.DeniedBy().Name()}}
 		}
-		m.respond(w, c.Status, problemType, problem(c.Status, violated), in.admission.Decision().RetryAfter)
+		respond(w, c.Status, problemType, problem(c.Status, violated), in.admission.Decision().RetryAfter, m.c.RetryJitter)
 	default:
-		m.respond(w, c.Status, c.ContentType, []byte(c.Body), in.admission.Decision().RetryAfter)
+		respond(w, c.Status, c.ContentType, []byte(c.Body), in.admission.Decision().RetryAfter, m.c.RetryJitter)
 	}
 }
 
@@ -136,30 +136,30 @@ func (m *Middleware) refuseCall(w http.ResponseWriter, err error) {
 		Detail string `json:"detail"`
 		Error  inner  `json:"error"`
 	}{"about:blank", "Model without a price", status, detail, inner{detail, "invalid_request_error", "model", "model_not_found"}})
-	m.respond(w, status, problemType, append(body, '\n'), weir.Never)
+	respond(w, status, problemType, append(body, '\n'), weir.Never, m.c.RetryJitter)
 }
 
 // refuse responds to a request without a decision, or whose client disconnected.
 func (m *Middleware) refuse(w http.ResponseWriter, err error) {
-	m.respond(w, http.StatusServiceUnavailable, problemType, []byte(reducedCapacity), enforce.RetryAfter(err))
-}
-
-func (m *Middleware) respond(w http.ResponseWriter, status int, contentType string, body []byte, retry time.Duration) {
-	respond(w, status, contentType, body, retry, m.c.RetryJitter)
+	respond(w, http.StatusServiceUnavailable, problemType, []byte(reducedCapacity), enforce.RetryAfter(err), m.c.RetryJitter)
 }
 
 func respond(w http.ResponseWriter, status int, contentType string, body []byte, retry, jitter time.Duration) {
-	h := w.Header()
-	if contentType != "" {
-		h.Set("Content-Type", contentType)
+	h, values := w.Header(), make([]string, 0, 5) // one allocation for all fields
+	set := func(name, value string) {
+		values = append(values, value)
+		h[name] = values[len(values)-1:][:1:1]
 	}
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("X-Content-Type-Options", "nosniff")
+	if contentType != "" {
+		set("Content-Type", contentType)
+	}
+	set("Content-Length", strconv.Itoa(len(body)))
+	set("X-Content-Type-Options", "nosniff")
 	if h.Get("Cache-Control") == "" {
-		h.Set("Cache-Control", "no-store")
+		set("Cache-Control", "no-store")
 	}
 	if retry != weir.Never {
-		h.Set("Retry-After", strconv.FormatInt(retrySeconds(retry, jitter), 10))
+		set("Retry-After", strconv.FormatInt(retrySeconds(retry, jitter), 10))
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // an error means that the client disconnected
