@@ -128,6 +128,7 @@ var layout = map[string]row{
 
 	// The interfaces of the program. None imports another; internal/run joins them.
 	"cmd/weir/internal/atomicfile":              {layer: 0}, // replaces files
+	"cmd/weir/internal/plainhttp":               {layer: 0}, // HTTP/1.1 on the goroutine of a connection
 	"cmd/weir/internal/problem":                 {layer: 4}, // an error response that several interfaces send
 	"cmd/weir/internal/access":                  {layer: 5}, // tokens and hosts, for several HTTP interfaces
 	"cmd/weir/internal/keyid":                   {layer: 3}, // names of keys for actors that must not see them

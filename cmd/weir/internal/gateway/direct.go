@@ -11,6 +11,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -43,7 +44,10 @@ type directConn struct {
 	left   int  // bytes of headers to read; unlimited if negative
 	got    bool // a byte of the response has arrived
 	reused bool
+	by     time.Time // the deadline that is set; zero if none
 	since  time.Time // idle
+
+	interrupted atomic.Bool // for good
 }
 
 var errLongHeader = fmt.Errorf("response header of more than %d bytes", maxResponseHeader)
@@ -66,6 +70,9 @@ func (c *directConn) Read(p []byte) (n int, err error) {
 
 // RoundTrip implements [http.RoundTripper].
 func (d *direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s, ok := r.Context().Value(sentKey{}).(*sent); ok {
+		return d.receive(s, r)
+	}
 	if !sendsDirectly(r) {
 		return d.next.RoundTrip(r)
 	}
@@ -89,26 +96,57 @@ func (d *direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
+// receive returns the response to a request that was sent.
+func (d *direct) receive(s *sent, r *http.Request) (*http.Response, error) {
+	err := context.Cause(r.Context())
+	if s.stop() && err == nil {
+		s.received = true
+		var res *http.Response
+		if res, err = d.finish(s.c, r, nil); err == nil {
+			return res, nil
+		}
+		if r.Context().Err() != nil {
+			err = context.Cause(r.Context())
+		}
+	}
+	s.c.Conn.Close()
+	return nil, err
+}
+
 // sendsDirectly reports whether r has no body and may be repeated.
 func sendsDirectly(r *http.Request) bool {
+	return isRepeatable(r) && !r.Close && r.Header["Connection"] == nil
+}
+
+// isRepeatable reports whether r has no body, asks for no upgrade, and may be sent again on another
+// connection.
+func isRepeatable(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 	default:
 		return false
 	}
-	return (r.Body == nil || r.Body == http.NoBody) && r.ContentLength == 0 && !r.Close &&
-		r.TransferEncoding == nil && r.Trailer == nil && r.Header["Upgrade"] == nil && r.Header["Expect"] == nil && r.Header["Connection"] == nil
+	return (r.Body == nil || r.Body == http.NoBody) && r.ContentLength == 0 &&
+		r.TransferEncoding == nil && r.Trailer == nil && r.Header["Upgrade"] == nil && r.Header["Expect"] == nil
 }
 
 // exchange sends r and reads the header of its response, whose body releases c.
 func (d *direct) exchange(c *directConn, r *http.Request) (*http.Response, error) {
-	stop := context.AfterFunc(r.Context(), func() { c.SetDeadline(time.Unix(1, 0)) })
 	c.left, c.got = maxResponseHeader, false
-	err := r.Write(c.w)
-	if err == nil {
-		err = c.w.Flush()
+	return d.finish(c, r, func() error {
+		if err := r.Write(c.w); err != nil {
+			return err
+		}
+		return c.w.Flush()
+	})
+}
+
+// finish reads the header of the response to r, which send sends; if that is nil, r was sent.
+func (d *direct) finish(c *directConn, r *http.Request, send func() error) (res *http.Response, err error) {
+	stop := context.AfterFunc(r.Context(), c.interrupt)
+	if send != nil {
+		err = send()
 	}
-	var res *http.Response
 	if err == nil {
 		res, err = c.response(r)
 	}
@@ -184,24 +222,61 @@ func (b *directBody) end(complete bool) {
 	b.c.Conn.Close()
 }
 
+// interrupt ends a request whose context has ended.
+func (c *directConn) interrupt() {
+	c.interrupted.Store(true)
+	c.SetDeadline(time.Unix(1, 0))
+}
+
+// deadlineSlack is the time by which a deadline may be late, so that it does not change with every
+// request.
+const deadlineSlack = time.Second
+
+// setDeadline sets a deadline, which may be late by slack, or none if t is zero.
+func (c *directConn) setDeadline(t time.Time, slack time.Duration) {
+	switch by := c.by.Sub(t); {
+	case t.IsZero() && !c.by.IsZero():
+		c.by = t
+		c.SetDeadline(t)
+	case !t.IsZero() && (by < 0 || by > slack):
+		c.by = t.Add(slack)
+		c.SetDeadline(c.by)
+	}
+	if c.interrupted.Load() { // perhaps before the change
+		c.SetDeadline(time.Unix(1, 0))
+	}
+}
+
 // conn returns an idle connection, or a new one.
 func (d *direct) conn(ctx context.Context) (*directConn, error) {
+	if c := d.take(time.Time{}); c != nil {
+		return c, nil
+	}
+	return d.dial(ctx)
+}
+
+// take returns an idle connection with a deadline, or nil if there is none.
+func (d *direct) take(deadline time.Time) *directConn {
 	for {
 		d.mu.Lock()
 		n := len(d.idle)
 		if n == 0 {
 			d.mu.Unlock()
-			break
+			return nil
 		}
 		c := d.idle[n-1]
 		d.idle[n-1], d.idle = nil, d.idle[:n-1]
 		d.mu.Unlock()
-		if isQuiet(c.Conn) {
+		if c.setDeadline(deadline, deadlineSlack); isQuiet(c.Conn) {
 			c.reused = true
-			return c, nil
+			return c
 		}
 		c.Conn.Close()
 	}
+}
+
+// dial returns a new connection.
+func (d *direct) dial(ctx context.Context) (*directConn, error) {
 	nc, err := d.next.DialContext(ctx, "tcp", d.addr)
 	if err != nil {
 		return nil, err

@@ -10,28 +10,64 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/floodweir/weir/cmd/weir/internal/gateway"
+	"github.com/floodweir/weir/cmd/weir/internal/plainhttp"
 	"github.com/floodweir/weir/httplimit"
 )
 
 // patient bounds the time of everything in a test.
 const patient = 10 * time.Second
 
+// aloneVariable makes start serve with an http.Server alone, as with TLS.
+const aloneVariable = "WEIR_TEST_HTTP_SERVER_ALONE"
+
+// TestHTTPServerAlone runs all tests of this package with an http.Server alone.
+func TestHTTPServerAlone(t *testing.T) {
+	if os.Getenv(aloneVariable) != "" {
+		return // this is the inner run
+	}
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.short="+strconv.FormatBool(testing.Short()))
+	cmd.Env = append(os.Environ(), aloneVariable+"=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // start serves a gateway with h2c and returns its URL.
 func start(t *testing.T, c gateway.Config) string {
+	t.Helper()
+	return serve(t, c, os.Getenv(aloneVariable) == "")
+}
+
+// serve does that with a Listener for plain requests, or with an http.Server alone.
+func serve(t *testing.T, c gateway.Config, plain bool) string {
 	t.Helper()
 	g, err := gateway.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := httptest.NewUnstartedServer(g)
+	s.Config.DisableGeneralOptionsHandler = true
 	s.Config.Protocols = new(http.Protocols)
 	s.Config.Protocols.SetHTTP1(true)
 	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	if plain {
+		l := plainhttp.Listen(s.Config, s.Listener)
+		s.Listener = l
+		t.Cleanup(func() {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			l.Shutdown(ctx)
+		})
+	}
 	s.Start()
 	t.Cleanup(func() { s.Close(); g.Close() })
 	return s.URL

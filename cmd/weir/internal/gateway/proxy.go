@@ -9,6 +9,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/floodweir/weir/cmd/weir/internal/problem"
@@ -21,7 +22,11 @@ type proxy struct {
 	upstream *upstream
 	route    Route
 	target   *url.URL
+	prefix   string // escaped, of all paths at the target
 	reverse  httputil.ReverseProxy
+
+	plain     *direct   // sends requests without reverse; nil if reverse sends all
+	exchanges sync.Pool // of *plainExchange
 }
 
 // ServeHTTP forwards r, which the limits have admitted.
@@ -34,8 +39,18 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, p.route.MaxBody)
 	}
-	x := newExchange(w, r, p.route.Timeout)
-	ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), exchangeKey{}, x))
+	timed := &deadlineWriter{w, http.NewResponseController(w), p.gateway.send}
+	done, s, left := p.forwardPlain(timed, r)
+	if done {
+		return
+	}
+	defer s.end()
+	x := newExchange(w, r, left)
+	parent := context.WithValue(r.Context(), exchangeKey{}, x)
+	if s != nil {
+		parent = context.WithValue(parent, sentKey{}, s)
+	}
+	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	x.start(cancel)
 	defer x.stop()
@@ -43,7 +58,6 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Body != nil && r.Body != http.NoBody {
 		out.Body = x.watch(r.Body, r.ContentLength)
 	}
-	timed := &deadlineWriter{w, x.conn, p.gateway.send}
 	w = timed
 	if upgrade := r.Header["Upgrade"]; upgradeAllowed(upgrade) {
 		w = &upgradeWriter{w, p.route.Timeout}
@@ -77,8 +91,12 @@ func (p *proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	x := r.Context().Value(exchangeKey{}).(*exchange)
 	x.stop()
 	x.closeEarly()
+	p.respondFailed(w, r, x.bodyError(), err)
+}
+
+// respondFailed writes the response for an error of the upstream, or of reading the client's body.
+func (p *proxy) respondFailed(w http.ResponseWriter, r *http.Request, client, err error) {
 	var large *http.MaxBytesError
-	client := x.bodyError()
 	if client != nil {
 		protect.FromContext(r.Context()).Cancel() // the upstream did not fail
 	}
@@ -96,7 +114,7 @@ func (p *proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	status, detail := http.StatusBadGateway, "upstream unreachable"
 	var timeout net.Error
 	switch {
-	case errors.Is(context.Cause(r.Context()), errTimeout):
+	case errors.Is(err, errTimeout), errors.Is(context.Cause(r.Context()), errTimeout):
 		status, detail, err = http.StatusGatewayTimeout, "upstream timed out", errTimeout
 	case r.Context().Err() != nil:
 		p.gateway.log.Debug("client disconnected before its response", "upstream", p.upstream.name)

@@ -68,10 +68,12 @@ func (g *Gateway) route(r Route) (http.Handler, error) {
 		return nil, err
 	}
 	target.Scheme = u.origin.Scheme
-	p := &proxy{gateway: g, upstream: u, route: r, target: target}
+	p := &proxy{gateway: g, upstream: u, route: r, target: target, prefix: strings.TrimSuffix(target.EscapedPath(), "/")}
+	transport := g.wrap(u.transport)
+	p.plain, _ = transport.(*direct)
 	p.reverse = httputil.ReverseProxy{
 		Rewrite:        p.rewrite,
-		Transport:      g.wrap(u.transport),
+		Transport:      transport,
 		FlushInterval:  flushInterval,
 		ModifyResponse: beginResponse,
 		ErrorHandler:   p.failed,

@@ -1,13 +1,17 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/floodweir/weir/cmd/weir/internal/plainhttp"
 )
 
 // Limits on a client before its request is decoded, and between requests.
@@ -26,8 +30,9 @@ const canceledTimeout = time.Second
 // http.Server, its Shutdown waits for upgraded connections too.
 type httpServer struct {
 	server http.Server
-	cancel context.CancelFunc // of every request
-	active sync.WaitGroup     // requests, upgraded connections included
+	plain  atomic.Pointer[plainhttp.Listener] // nil with TLS, and before Serve
+	cancel context.CancelFunc                 // of every request
+	active sync.WaitGroup                     // requests, upgraded connections included
 }
 
 // newHTTPServer returns a server for handler. A request has to arrive completely within
@@ -65,13 +70,18 @@ func (s *httpServer) Serve(l net.Listener) error {
 	if s.server.TLSConfig != nil {
 		return s.server.ServeTLS(l, "", "")
 	}
-	return s.server.Serve(l)
+	plain := plainhttp.Listen(&s.server, l)
+	s.plain.Store(plain)
+	return s.server.Serve(plain)
 }
 
 // Shutdown stops accepting connections and waits for the requests in flight. When ctx
 // ends, it cancels them and returns an error.
 func (s *httpServer) Shutdown(ctx context.Context) error {
 	err := s.server.Shutdown(ctx)
+	if plain := s.plain.Load(); plain != nil {
+		err = cmp.Or(err, plain.Shutdown(ctx))
+	}
 	if err == nil {
 		err = s.wait(ctx) // http.Server does not wait for hijacked connections
 	}

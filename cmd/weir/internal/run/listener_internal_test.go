@@ -156,7 +156,11 @@ func TestDrainEnds(t *testing.T) {
 		}
 		defer conn.Close()
 		conn.SetDeadline(time.Now().Add(patient))
-		io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		upgrade := ""
+		if path == "/upgrade" {
+			upgrade = upgradeFields
+		}
+		io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: x\r\n"+upgrade+"\r\n")
 		readers[path] = bufio.NewReader(conn)
 		<-arrived
 	}
@@ -169,6 +173,9 @@ func TestDrainEnds(t *testing.T) {
 		}
 	}
 }
+
+// upgradeFields ask for an upgrade, without which a handler cannot take over the connection.
+const upgradeFields = "Connection: Upgrade\r\nUpgrade: x\r\n"
 
 // TestDrainWaitsForUpgraded checks that an upgraded connection is a request in flight:
 // the drain waits for it.
@@ -190,7 +197,7 @@ func TestDrainWaitsForUpgraded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n"+upgradeFields+"\r\n")
 	<-arrived
 	drained := drains(l)
 	refused(t, l)

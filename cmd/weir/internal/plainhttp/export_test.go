@@ -1,0 +1,4 @@
+package plainhttp
+
+// Requests are requests of which some are plain.
+var Requests = requests

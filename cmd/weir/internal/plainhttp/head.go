@@ -1,0 +1,177 @@
+package plainhttp
+
+import (
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A head has the header fields of a response as they were when WriteHeader was called.
+type head struct {
+	fields     []field // sorted by name
+	has        known
+	connection string // its first value
+	transfer   string // the first Transfer-Encoding
+	encoded    bool   // it has a Content-Encoding
+	trailer    []string
+	trails     bool // a field has the prefix of trailers
+}
+
+// A field is a header field. known has a bit if the server may remove it.
+type field struct {
+	name   string
+	values []string
+	known  known
+}
+
+// known is a set of header fields.
+type known uint8
+
+const (
+	connectionField known = 1 << iota
+	lengthField
+	transferField
+	typeField
+	dateField
+)
+
+// take copies the fields of a header.
+func (h *head) take(header http.Header) {
+	*h = head{fields: h.fields[:0]}
+	for name, values := range header {
+		one := field{name: name, values: values}
+		switch name {
+		case "Connection":
+			one.known, h.connection = connectionField, first(values)
+		case "Content-Length":
+			one.known = lengthField
+		case "Transfer-Encoding":
+			one.known, h.transfer = transferField, first(values)
+		case "Content-Type":
+			one.known = typeField
+		case "Date":
+			one.known = dateField
+		case "Content-Encoding":
+			h.encoded = first(values) != ""
+		case "Trailer":
+			h.trailer = values
+		default:
+			if strings.HasPrefix(name, http.TrailerPrefix) {
+				h.trails = true
+				continue
+			}
+		}
+		h.has |= one.known
+		h.fields = append(h.fields, one)
+	}
+	h.sort()
+}
+
+// sort sorts the fields by name. They are few, unless a handler sets very many.
+func (h *head) sort() {
+	if len(h.fields) > 32 {
+		slices.SortFunc(h.fields, func(a, b field) int { return strings.Compare(a.name, b.name) })
+		return
+	}
+	for i := 1; i < len(h.fields); i++ {
+		one, at := h.fields[i], i
+		for at > 0 && one.name < h.fields[at-1].name {
+			h.fields[at] = h.fields[at-1]
+			at--
+		}
+		h.fields[at] = one
+	}
+}
+
+// append appends the lines of the fields, but those of a set.
+func (h *head) append(b []byte, cut known) []byte {
+	for i := range h.fields {
+		one := &h.fields[i]
+		if one.known&cut != 0 || !isToken(one.name) {
+			continue
+		}
+		for _, v := range one.values {
+			b = appendLine(b, one.name, v)
+		}
+	}
+	return b
+}
+
+// A Sorter appends headers in the order that package http writes. It is not safe for concurrent use.
+type Sorter struct{ head head }
+
+// Append appends the lines of a header, sorted by name.
+func (s *Sorter) Append(b []byte, header http.Header) []byte {
+	for name, values := range header {
+		s.head.fields = append(s.head.fields, field{name: name, values: values})
+	}
+	s.head.sort()
+	b = s.head.append(b, 0)
+	clear(s.head.fields)
+	s.head.fields = s.head.fields[:0]
+	return b
+}
+
+var newlines = strings.NewReplacer("\n", " ", "\r", " ")
+
+// appendLine appends a field with one value.
+func appendLine(b []byte, name, value string) []byte {
+	if strings.IndexByte(value, '\n') >= 0 || strings.IndexByte(value, '\r') >= 0 {
+		value = newlines.Replace(value)
+	}
+	b = append(append(b, name...), ": "...)
+	return append(append(b, textproto.TrimString(value)...), "\r\n"...)
+}
+
+// appendStatus appends a status line.
+func appendStatus(b []byte, status int) []byte {
+	b = append(append(b, version...), ' ')
+	text := http.StatusText(status)
+	if text == "" {
+		text = "status code " + strconv.Itoa(status)
+	}
+	b = append(append(strconv.AppendInt(b, int64(status), 10), ' '), text...)
+	return append(b, "\r\n"...)
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+func isToken(name string) bool {
+	for i := 0; i < len(name); i++ {
+		if classes[name[i]]&tokenByte == 0 {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// hasClose reports whether a value of Connection has the option close.
+func hasClose(value string) bool {
+	for option := range strings.SplitSeq(value, ",") {
+		if strings.EqualFold(strings.Trim(option, " \t"), "close") {
+			return true
+		}
+	}
+	return false
+}
+
+// forbidsTrailer reports whether a field must not be a trailer: see RFC 9110, section 6.5.1.
+func forbidsTrailer(name string) bool {
+	if strings.HasPrefix(name, "If-") {
+		return true
+	}
+	switch name {
+	case "Authorization", "Cache-Control", "Connection", "Content-Encoding", "Content-Length", "Content-Range", "Content-Type",
+		"Expect", "Host", "Keep-Alive", "Max-Forwards", "Pragma", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
+		"Range", "Realm", "Te", "Trailer", "Transfer-Encoding", "Www-Authenticate":
+		return true
+	}
+	return false
+}
