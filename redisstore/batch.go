@@ -40,8 +40,9 @@ type batchCall struct {
 	eval bool // send the script itself
 
 	// The requests of a call of lua/takes.lua:
-	units   []unit
-	takings []taking
+	units     []unit
+	takings   []taking
+	ruleTexts []byte
 }
 
 // errReserves and errParams mark an op that the script did not decide because the call has to

@@ -51,13 +51,13 @@
 // The numbers are those of the algorithm: here the instant in µs at which the bucket is
 // full, and a remainder. The last number is the instant of the decision that wrote them.
 // While there are reservations, [first, last deadline] follow. Every key has a TTL and
-// expires when its state equals that of an unused key.
+// expires within 1.025 s after its state equals that of an unused key.
 //
 // # Access
 //
 // The ACL of a Redis user needs
 //
-//	ACL SETUSER weir on >secret resetchannels ~weir:1:* -@all +evalsha +eval +time +get +set +del +hget +hset +hdel +zadd +zrem +zrange +zrangebyscore +zrevrangebyscore +zremrangebyscore +zcount +pexpire +ping +info +cluster|slots +cluster|shards +asking
+//	ACL SETUSER weir on >secret resetchannels ~weir:1:* -@all +evalsha +eval +time +get +mget +exists +set +del +hget +hset +hdel +zadd +zrem +zrange +zrangebyscore +zrevrangebyscore +zremrangebyscore +zcount +pexpire +ping +info +cluster|slots +cluster|shards +asking
 //
 // where weir:1:* follows Config.Prefix. The last three are for clusters, and +info is for
 // [Store.Probe].

@@ -76,8 +76,8 @@ func parseCall(cmd redisstore.Command) call {
 	}
 	n := numbers(cmd.Args[0])
 	c.clock, c.slack = n[0], n[1]
-	if cmd.Args[1] == "takes" {
-		c.parseTakes([]byte(cmd.Args[0][16:]))
+	if len(cmd.Args) == 1 {
+		c.parseTakes([]byte(cmd.Args[0]))
 		return c
 	}
 	c.mode = n[2]
@@ -97,14 +97,15 @@ func parseCall(cmd redisstore.Command) call {
 // parseTakes parses the units of a call of lua/takes.lua. Groups of several requests get mode 1.
 func (c *call) parseTakes(b []byte) {
 	c.takes = true
+	b = b[20 : binary.LittleEndian.Uint32(b[16:])-1]
 	short := func(at int) int { return int(binary.LittleEndian.Uint16(b[at:])) }
 	for len(b) > 0 {
-		size, times := short(0), short(2)
+		size, times := max(1, short(0)), short(2)
 		for range times {
 			for i := range size {
-				c.refs = append(c.refs, int64(short(4+12*i)))
+				c.refs = append(c.refs, int64(short(4+14*i)))
 				c.verbs = append(c.verbs, int64(weir.Take))
-				c.ns = append(c.ns, int64(binary.LittleEndian.Uint64(b[8+12*i:])))
+				c.ns = append(c.ns, int64(binary.LittleEndian.Uint64(b[10+14*i:])))
 				c.more = append(c.more, "")
 			}
 			c.sizes = append(c.sizes, size)
@@ -112,14 +113,14 @@ func (c *call) parseTakes(b []byte) {
 		if size > 1 {
 			c.mode = 1
 		}
-		b = b[4+12*size:]
+		b = b[4+14*size:]
 	}
 }
 
 // states is the reply of lua/takes.lua: every state is text, and admitted groups were admitted.
 func (c call) states(text string, admitted int) redisstore.Reply {
-	items := slices.Repeat([]string{text}, len(c.keys))
-	return redisstore.Reply{Items: append(items, pack(fakeNow, int64(admitted)))}
+	states := strings.Join(slices.Repeat([]string{text}, len(c.keys)), "\n")
+	return redisstore.Reply{Items: []string{pack(fakeNow, int64(admitted)) + "\x00\x00" + states}}
 }
 
 // String returns a text such as "EVALSHA mode 1: take 3 {k}:10/s+burst+20".

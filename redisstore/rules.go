@@ -23,6 +23,7 @@ type known struct {
 	all    string // more params than packed, for a state of another version of the rule, or empty
 	rule   algo.Rule
 	take   func(pair, algo.Ask) (pair, algo.Result) // the twin of rule in lua/takes.lua, or nil
+	takes  []byte                                   // the rule for lua/takes.lua
 	slots  bool                                     // a concurrency limit: its state contains the reservations
 	dated  bool                                     // a calendar: the params depend on the time
 
@@ -85,7 +86,6 @@ func newKnown(l weir.Limit) *known {
 		name:  ruleName(rule),
 		text:  rediskey.Encode(l.Spec().State, false),
 		rule:  rule,
-		take:  takeBy(rule),
 		slots: l.IsConcurrency(),
 		dated: l.Period() == 0, // the windows of a calendar
 	}
@@ -96,6 +96,7 @@ func newKnown(l weir.Limit) *known {
 	} else if l.Spec().Named {
 		k.stored = k.storedText(l)
 	}
+	k.take, k.takes = takeBy(rule, k.stored)
 	return k
 }
 

@@ -351,7 +351,7 @@ func TestReservationKeys(t *testing.T) {
 	conn.do = func(_ context.Context, cmds []redisstore.Command, replies []redisstore.Reply) {
 		switch c := parseCall(cmds[0]); {
 		case c.takes:
-			replies[0] = redisstore.Reply{Items: []string{"", pack(fakeNow, 0) + "\x00\x00"}}
+			replies[0] = redisstore.Reply{Items: []string{pack(fakeNow, 0) + "\x01\x00\x00\x00"}}
 			return
 		case len(c.keys) == 1:
 			replies[0] = redisstore.Reply{Items: []string{pack(3, 0, 0, 0, 0, 0, 1)}}
@@ -423,7 +423,7 @@ func TestNumbersBeyondDoubles(t *testing.T) {
 }
 
 func TestAllocations(t *testing.T) {
-	conn := &quietConn{reply: redisstore.Reply{Items: []string{"", pack(fakeNow, 1)}}}
+	conn := &quietConn{reply: redisstore.Reply{Items: []string{pack(fakeNow, 1) + "\x00\x00"}}}
 	s := newStore(t, conn, redisstore.Config{})
 	r := take("user:42", 1)
 	if n := testing.AllocsPerRun(200, func() { s.Do(context.Background(), r) }); n > 26 {

@@ -15,8 +15,12 @@ import (
 // states before the call. From those, the decisions are computed here. Equal requests of several
 // callers are one unit of the call, so that the cost of a hot key does not grow with its callers.
 
-// takesScript is the name of lua/takes.lua in a call.
-const takesScript = "takes"
+// The sizes of a call of lua/takes.lua, in bytes.
+const (
+	takesHead  = 20 // clock, slack and the index of the rules
+	unitHead   = 4
+	takingSize = 14
+)
 
 // A unit is a group of requests that several ops have made.
 type unit struct {
@@ -28,7 +32,7 @@ type unit struct {
 type taking struct {
 	known *known
 	key   int // index in KEYS, from 1
-	rule  int // index in ARGV of its rule
+	rule  int // index of its text from that of the first rule
 	n     int64
 }
 
@@ -58,8 +62,7 @@ func (s *Store) encodeTakes(ops []*op, clock int64) (calls []*batchCall, others 
 		created := to == nil
 		if created {
 			to = &batchCall{call: s.newCall(each, clock, len(ops)-i)}
-			to.head = to.head[:modeAt]
-			to.arg(takesScript)
+			to.head = append(to.head[:modeAt], make([]byte, takesHead-modeAt)...)
 		}
 		if !to.take(o, k, name) {
 			others = append(others, o)
@@ -91,7 +94,8 @@ func (s *Store) takes(o *op) bool {
 }
 
 // take adds an op, whose first request has the rule k and the state name. It adds nothing and returns
-// false if two requests of the op have one state.
+// false if two requests of the op have one state. It does so, too, if the call has one of the states
+// under another rule that is stored with it.
 func (c *batchCall) take(o *op, k *known, name string) bool {
 	from, names := len(c.takings), len(c.named)
 	for i := range o.rs {
@@ -101,12 +105,13 @@ func (c *batchCall) take(o *op, k *known, name string) bool {
 			name, _ = c.store.stateName(r.Key, k.text)
 		}
 		key, _ := c.key(name, false)
-		if c.named[key-1].op == o {
+		n := &c.named[key-1]
+		if n.op == o || n.op != nil && n.stored != k.stored {
 			c.takings = c.takings[:from]
 			c.dropKeys(names)
 			return false
 		}
-		c.named[key-1].op = o
+		n.op, n.stored = o, k.stored
 		c.takings = append(c.takings, taking{k, key, c.takeRule(k), min(r.N, algo.MaxInstant)})
 	}
 	c.ops = append(c.ops, o)
@@ -117,20 +122,22 @@ func (c *batchCall) take(o *op, k *known, name string) bool {
 	}
 	c.units = append(c.units, unit{from: from, to: len(c.takings), ops: []*op{o}})
 	for _, t := range c.takings[from:] {
-		c.named[t.key-1].unit = len(c.units)
+		n := &c.named[t.key-1]
+		n.shared = n.unit > 0
+		n.unit = len(c.units)
 	}
 	return true
 }
 
-// takeRule returns the index in ARGV of a rule.
+// takeRule returns the index of a rule from the first.
 func (c *batchCall) takeRule(k *known) int {
 	for _, r := range c.rules {
 		if r.known == k {
 			return r.arg
 		}
 	}
-	at := c.arg(k.packed)
-	c.arg(k.stored)
+	at := len(c.ruleTexts)
+	c.ruleTexts = append(c.ruleTexts, k.takes...)
 	c.rules = append(c.rules, ruleAt{k, at})
 	return at
 }
@@ -162,81 +169,100 @@ func (c *batchCall) batchCommand() Command {
 	return c.command(c.eval)
 }
 
-// packUnits completes the arguments of a call of lua/takes.lua.
+// packUnits completes the argument of a call of lua/takes.lua.
 func (c *batchCall) packUnits() {
 	b := c.head
+	rules := uint32(takesHead + unitHead*len(c.units) + takingSize*len(c.takings) + 1)
+	binary.LittleEndian.PutUint32(b[modeAt:], rules)
 	for _, u := range c.units {
-		b = binary.LittleEndian.AppendUint16(b, uint16(u.to-u.from))
+		size := u.to - u.from
+		if size == 1 && !c.named[c.takings[u.from].key-1].shared {
+			size = 0
+		}
+		b = binary.LittleEndian.AppendUint16(b, uint16(size))
 		b = binary.LittleEndian.AppendUint16(b, uint16(len(u.ops)))
 		for _, t := range c.takings[u.from:u.to] {
 			b = binary.LittleEndian.AppendUint16(b, uint16(t.key))
-			b = binary.LittleEndian.AppendUint16(b, uint16(t.rule))
+			b = binary.LittleEndian.AppendUint32(b, rules+uint32(t.rule))
 			b = binary.LittleEndian.AppendUint64(b, uint64(t.n))
 		}
 	}
-	c.head = b
+	c.head = append(b, c.ruleTexts...)
 }
 
 // A pair is the state of a rule that lua/takes.lua decides.
 type pair [2]int64
 
-// takeBy returns the twin of a rule in lua/takes.lua, or nil. The windows of a calendar depend on the
-// time.
-func takeBy(rule algo.Rule) func(pair, algo.Ask) (pair, algo.Result) {
+// takeBy returns the twin of a rule in lua/takes.lua, and the rule for that script, whose states end
+// with the text stored; or nil. The windows of a calendar depend on the time.
+func takeBy(rule algo.Rule, stored string) (func(pair, algo.Ask) (pair, algo.Result), []byte) {
+	p := rule.Params(1)
+	text := func(numbers ...int64) (b []byte) {
+		for _, n := range numbers {
+			b = binary.LittleEndian.AppendUint64(b, uint64(n))
+		}
+		if stored != "" {
+			b = append(append(append(b, `,"`...), stored...), '"')
+		}
+		return append(b, "]\x00"...)
+	}
 	switch rule := rule.(type) {
 	case *algo.TokenBucket:
 		return func(s pair, a algo.Ask) (pair, algo.Result) {
 			us, rem, r := rule.Step(s[0], s[1], a)
 			return pair{us, rem}, r
-		}
+		}, text(p[0], p[1], p[2], p[4], p[5])
 	case *algo.FixedWindow:
 		if rule.Periodic() {
 			return func(s pair, a algo.Ask) (pair, algo.Result) {
 				_, r := rule.Do(s[:], a)
 				return s, r
-			}
+			}, text(0, p[0], p[1], p[2], 0)
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // decodeTakes computes the decisions of the ops from the reply of lua/takes.lua. It returns the ops that
 // the script did not decide.
 func (c *batchCall) decodeTakes(items []string) (undecided []*op, err error) {
-	if len(items) != len(c.keys)+1 {
-		return nil, fmt.Errorf("script: got %d states, want %d", len(items)-1, len(c.keys))
+	if len(items) != 1 || len(items[0]) < 18 {
+		return nil, fmt.Errorf("script: got %.60q, want one text of 18 bytes and more", items)
 	}
-	end := items[len(c.keys)]
-	if len(end) < 16 || len(end)%2 != 0 {
-		return nil, fmt.Errorf("script: got %.60q, want 16 bytes and 2 for each undecided unit", end)
+	head, rest := []byte(items[0][:18]), items[0][18:]
+	clock, want := int64(binary.LittleEndian.Uint64(head)), int64(binary.LittleEndian.Uint64(head[8:]))
+	if want == -1 {
+		for i := range c.units {
+			undecided = append(undecided, c.units[i].general()...)
+		}
+		return undecided, nil
 	}
-	clock := int64(binary.LittleEndian.Uint64([]byte(end[:8])))
-	want := int64(binary.LittleEndian.Uint64([]byte(end[8:16])))
-	end = end[16:]
+	wrong := 2 * int(binary.LittleEndian.Uint16(head[16:]))
+	if len(rest) < wrong {
+		return nil, fmt.Errorf("script: got %d bytes after the head, want %d and the states", len(rest), wrong)
+	}
+	end, rest := []byte(rest[:wrong]), rest[wrong:]
 	states := make([]pair, len(c.keys))
-	read := make([]bool, len(c.keys))
+	for i := range states {
+		text, more, found := strings.Cut(rest, "\n")
+		if found != (i < len(states)-1) {
+			return nil, fmt.Errorf("script: got the states %.60q, want %d", items[0][18+wrong:], len(states))
+		}
+		if states[i], err = parsePair(text); err != nil {
+			return nil, err
+		}
+		rest = more
+	}
 	admitted := int64(0)
 	for i := range c.units {
 		u := &c.units[i]
-		if len(end) > 0 && int(binary.LittleEndian.Uint16([]byte(end[:2]))) == i {
+		if len(end) > 0 && int(binary.LittleEndian.Uint16(end)) == i {
 			end = end[2:]
-			for _, o := range u.ops {
-				o.general = true
-			}
-			undecided = append(undecided, u.ops...)
+			undecided = append(undecided, u.general()...)
 			continue
 		}
-		takings := c.takings[u.from:u.to]
-		for _, t := range takings {
-			if at := t.key - 1; !read[at] {
-				if states[at], err = parsePair(items[at]); err != nil {
-					return nil, err
-				}
-				read[at] = true
-			}
-		}
 		for _, o := range u.ops {
-			if o.decide(takings, states, clock) {
+			if o.decide(c.takings[u.from:u.to], states, clock) {
 				admitted++
 			}
 		}
@@ -245,6 +271,14 @@ func (c *batchCall) decodeTakes(items []string) (undecided []*op, err error) {
 		return nil, fmt.Errorf("script: admitted %d, and %d computed from its states", want, admitted)
 	}
 	return undecided, nil
+}
+
+// general returns the ops of a unit that the script did not decide: the general path does.
+func (u *unit) general() []*op {
+	for _, o := range u.ops {
+		o.general = true
+	}
+	return u.ops
 }
 
 // decide decides the requests of o at clock, and changes the states if all are admitted.

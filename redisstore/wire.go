@@ -93,8 +93,12 @@ type call struct {
 type named struct {
 	name          string
 	key, reserves int
-	unit          int // the last one with the state, from 1
-	op            *op // the last one of lua/takes.lua with the state
+
+	// For lua/takes.lua:
+	unit   int    // the last one with the state, from 1
+	shared bool   // several units have the state
+	op     *op    // the last one with the state
+	stored string // the rule that is stored with the state
 }
 
 type ruleAt struct {

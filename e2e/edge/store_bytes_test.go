@@ -1,6 +1,7 @@
 package edge_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -37,8 +38,8 @@ func (c *storeRecorder) Do(_ context.Context, cmds []redisstore.Command, replies
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, cmd := range cmds {
-		if cmd.Args[1] == "takes" {
-			replies[i].Items = undecided(cmd)
+		if len(cmd.Args) == 1 {
+			replies[i].Items = []string{string(undecided)}
 			continue
 		}
 		c.cmds = append(c.cmds, cmd)
@@ -50,16 +51,8 @@ func (c *storeRecorder) Do(_ context.Context, cmds []redisstore.Command, replies
 	}
 }
 
-// undecided is the reply of lua/takes.lua that leaves every unit to the general path.
-func undecided(cmd redisstore.Command) []string {
-	reply := make([]byte, 16) // the clock, and no admission
-	units := []byte(cmd.Args[0][16:])
-	for unit := uint16(0); len(units) > 0; unit++ {
-		reply = binary.LittleEndian.AppendUint16(reply, unit)
-		units = units[4+12*binary.LittleEndian.Uint16(units):]
-	}
-	return append(make([]string, len(cmd.Keys)), string(reply))
-}
+// undecided is the reply of lua/takes.lua that leaves all units to the general path.
+var undecided = append(bytes.Repeat([]byte{0}, 8), "\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00"...)
 
 // A storeCase holds the commands of redisstore for requests: the first ones, those after the
 // script asked for the hold keys, and those of the same requests later.

@@ -70,7 +70,7 @@ func (s storeOnceServer) ask(t *testing.T, settings storeSettings, again bool, k
 // TestStoreAuth checks a user, a password and a database. They are sent on new connections
 // only, and connections are not shared between users or databases.
 func TestStoreAuth(t *testing.T) {
-	redis := redistest.Start(t, "user weir on >secret ~weir:1:* -@all +ping +evalsha +eval +time +get +set +del +select", "user odd on >pw ~weir:1:* +@all -set")
+	redis := redistest.Start(t, "user weir on >secret ~weir:1:* -@all +ping +evalsha +eval +time +get +mget +exists +set +del +select", "user odd on >pw ~weir:1:* +@all -set")
 	s := startStoreOnce(t, "")
 	at := func(user, password string, db int) storeSettings {
 		return storeSettings{Redis: storeRedis{Hosts: []string{redis.Addr}, Username: user, Password: password, DB: db}}

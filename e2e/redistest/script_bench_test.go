@@ -1,6 +1,7 @@
 package redistest_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -45,6 +46,16 @@ func BenchmarkScript(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	takes := func(n int, numbers ...int64) []any {
+		b := []byte(pack(0, 0))
+		rules := 20 + 18*n + 1
+		b = binary.LittleEndian.AppendUint32(b, uint32(rules))
+		for i := range n {
+			b = append(b, 0, 0, 1, 0, byte(i+1), 0, byte(rules), byte(rules>>8), 0, 0)
+			b = append(b, pack(1)...)
+		}
+		return []any{string(b) + pack(numbers...) + "]\x00"}
+	}
 	take := func(r algo.Rule) []any {
 		return []any{pack(0, 0, 0, 1, 2, 0, 1, 0), ruleName(r), pack(append(r.Params(0), algo.Refill(r))...)}
 	}
@@ -59,6 +70,9 @@ func BenchmarkScript(b *testing.B) {
 		{"handwritten-denied", handwritten, []any{1_000_000_000_000, 1_000_000_000_000, 1}, 1},
 		{"weir-denied", redisstore.Script(), take(empty), 1},
 		{"weir-128", redisstore.Script(), nil, 128},
+		{"takes", redisstore.Script(), takes(1, 1, 1000, 0, 1_000_000_000, 0), 1},
+		{"takes-32", redisstore.Script(), takes(32, 1, 1000, 0, 1_000_000_000, 0), 32},
+		{"takes-window-32", redisstore.Script(), takes(32, 0, 1_000_000, 86_400_000_000, 1, 0), 32},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			conn, err := redistest.Dial(s.Addr)
@@ -79,6 +93,15 @@ func BenchmarkScript(b *testing.B) {
 					if c.batch == 1 {
 						conn.Send(append([]any{"EVALSHA", sha, 1, c.name + strconv.Itoa(sent%1000)}, c.args...)...)
 						sent++
+						continue
+					}
+					if c.args != nil {
+						keys := []any{}
+						for range c.batch {
+							keys = append(keys, c.name+strconv.Itoa(sent%1000))
+							sent++
+						}
+						conn.Send(append(append([]any{"EVALSHA", sha, c.batch}, keys...), c.args...)...)
 						continue
 					}
 					keys, args := []any{}, []int64{0, 0, 0}

@@ -112,7 +112,7 @@ func refunds(cmd redisstore.Command) bool {
 		return false
 	}
 	n := numbers(cmd.Args[0])
-	if cmd.Args[1] == "takes" || n[2] != modeAll {
+	if len(cmd.Args) == 1 || n[2] != modeAll {
 		return false
 	}
 	for n = n[3:]; len(n) >= 5; n = n[5:] {

@@ -133,7 +133,7 @@ const (
 
 // ran records a run of the script.
 func (r *recorder) ran(s *shard, server *redismodel.Server, node int, cmd redisstore.Command, items []string) {
-	if cmd.Args[1] == "takes" {
+	if len(cmd.Args) == 1 {
 		if err := r.ranTakes(s, server, node, cmd, items); err != nil {
 			r.violate("cannot read a call: %v", err)
 		}

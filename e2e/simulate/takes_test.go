@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/e2e/simulate/redismodel"
@@ -15,16 +16,26 @@ import (
 // ranTakes records a call of redisstore/lua/takes.lua. It computes the decisions from the states in
 // the reply, one group after the other.
 func (r *recorder) ranTakes(s *shard, server *redismodel.Server, node int, cmd redisstore.Command, items []string) error {
-	if len(items) != len(cmd.Keys)+1 {
-		return errors.New("not one reply for each key")
+	if len(items) != 1 {
+		return errors.New("not one reply")
 	}
-	end := []byte(items[len(items)-1])
-	now, admitted, end := int64(binary.LittleEndian.Uint64(end)), binary.LittleEndian.Uint64(end[8:]), end[16:]
+	end := []byte(items[0])
+	now, admitted, wrong := int64(binary.LittleEndian.Uint64(end)), binary.LittleEndian.Uint64(end[8:]), 2*int(binary.LittleEndian.Uint16(end[16:]))
+	if int64(admitted) == -1 {
+		return nil // the store asks again
+	}
+	items = strings.Split(string(end[18+wrong:]), "\n")
+	end = end[18 : 18+wrong]
+	if len(items) != len(cmd.Keys) {
+		return errors.New("not one state for each key")
+	}
 	states := make([][]int64, len(cmd.Keys))
-	for index, b := 0, []byte(cmd.Args[0][16:]); len(b) > 0; index++ {
-		size, times := int(binary.LittleEndian.Uint16(b)), int(binary.LittleEndian.Uint16(b[2:]))
-		takings := b[4 : 4+12*size]
-		b = b[4+12*size:]
+	b := []byte(cmd.Args[0])
+	b = b[20 : binary.LittleEndian.Uint32(b[16:])-1]
+	for index := 0; len(b) > 0; index++ {
+		size, times := max(1, int(binary.LittleEndian.Uint16(b))), int(binary.LittleEndian.Uint16(b[2:]))
+		takings := b[4 : 4+14*size]
+		b = b[4+14*size:]
 		if len(end) > 0 && int(binary.LittleEndian.Uint16(end)) == index {
 			end = end[2:]
 			continue // the store asks again
@@ -50,9 +61,10 @@ func (r *recorder) took(s *shard, server *redismodel.Server, node int, cmd redis
 	var rs []weir.Request
 	var answers []string
 	after, ok := map[int][]int64{}, true
-	for ; len(takings) > 0; takings = takings[12:] {
-		key, rule, n := int(binary.LittleEndian.Uint16(takings)), int(binary.LittleEndian.Uint16(takings[2:])), int64(binary.LittleEndian.Uint64(takings[4:]))
-		name, limit, err := r.named(cmd.Keys[key-1], cmd.Args[rule])
+	for ; len(takings) > 0; takings = takings[14:] {
+		key, rule, n := int(binary.LittleEndian.Uint16(takings)), int(binary.LittleEndian.Uint32(takings[2:])), int64(binary.LittleEndian.Uint64(takings[6:]))
+		stored, _, _ := strings.Cut(cmd.Args[0][rule-1+40:], "\x00") // after five numbers
+		name, limit, err := r.named(cmd.Keys[key-1], strings.Trim(stored, `,"]`))
 		if err != nil {
 			return false, err
 		}

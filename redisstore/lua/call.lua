@@ -277,7 +277,8 @@ local function text(s, last, due, far, rule, ahead)
 end
 
 -- write stores a state until it equals that of an unused key, even if the clock first
--- advances by ahead: rounded up to the millisecond, plus one.
+-- advances by ahead. Until that is rounded up to a multiple of 1.024 s, plus 1 ms, so that a key
+-- that is written often keeps its TTL: see takes.lua.
 local function write(st)
   local now, live = st.now, st.reset
   if st.far then
@@ -286,7 +287,7 @@ local function write(st)
     if until_far > live then live = until_far end
   end
   if st.ahead then live = live + math.abs(st.ahead) end
-  local ttl = format('%d', (live + 999) / 1000 + 1 + slack)
+  local ttl = format('%d', math.floor((now + live) / 1024000) * 1024 + 1025 + slack - math.floor(clock / 1000))
   if st.h then file('reservations').write(st, ttl) end
   if live > 0 then
     local s = st.reset > 0 and st.s or {}

@@ -1,5 +1,5 @@
--- The entry point, and the fast path of one request. A call whose ARGV[2] is 'takes' has the form
--- of takes.lua. Any other call:
+-- The entry point, and the fast path of one request. A call with one argument has the form of
+-- takes.lua. Any other call:
 --
 -- KEYS      states; keys of reservations, each directly before its key of deadlines
 -- ARGV[1]   numbers of 8 bytes, little-endian:
@@ -36,7 +36,7 @@
 -- carried over from an older limit, the first use of a key (primed.lua), and reservations
 -- that expired (reservations.lua).
 
-if ARGV[2] == 'takes' then return use('takes') end
+if not ARGV[2] then return use('takes') end
 
 local clock, slack, mode, key, rule, verb, n, more = struct.unpack('<i8i8i8i8i8i8i8i8', ARGV[1])
 if clock == 0 then
@@ -84,7 +84,8 @@ if #ARGV[1] == 64 and more == 0 and verb < RESET and mode < 2 then
         else
           text = use('call').text(s, clock, nil, nil, rule_text)
         end
-        redis.call('SET', KEYS[1], text, 'PX', string.format('%d', (reset + 999) / 1000 + 1 + slack))
+        local ttl = math.floor((clock + reset) / 1024000) * 1024 + 1025 + slack - math.floor(clock / 1000) -- as in call.lua
+        redis.call('SET', KEYS[1], text, 'PX', string.format('%d', ttl))
       elseif v then
         redis.call('DEL', KEYS[1])
       end

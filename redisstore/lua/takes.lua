@@ -2,147 +2,187 @@
 -- or none.
 --
 -- KEYS      states, each once
--- ARGV[1]   clock and slack, as in main.lua, and units, packed, little-endian. A unit is
---           a group of requests of different keys that several callers made:
---             size     requests of the group, 2 bytes
+-- ARGV[1]   packed, little-endian: clock and slack, as in main.lua, 8 bytes each, and the index of
+--           the rules, 4 bytes. Units follow. A unit is a group of requests of different keys that
+--           several callers made:
+--             size     requests of the group, 2 bytes; 0 for one request whose state no other unit has
 --             times    callers, 2 bytes: their groups are decided one after the other
 --           then for each request:
 --             key      index in KEYS, 2 bytes
---             rule     index in ARGV of its params, 2 bytes. The rule's text of a named
---                      state follows in ARGV[rule + 1], else ''
+--             rule     index in ARGV[1] of its rule, 4 bytes
 --             n        tokens, 8 bytes
--- ARGV[2]   'takes'
--- returns   the text of each state before the call, '' if there is none; last, packed, the
---           clock and the admissions, 8 bytes each, and the indexes from 0 of the units that
---           were not decided, 2 bytes each
+--           Rules end the text: five numbers of 8 bytes, and the end of the text of a state, after
+--           its three numbers, with a zero. The numbers of a token bucket are k, T as µs and units,
+--           and cost(burst) as µs and units; of a fixed window 0, the count, the period, and 1 if
+--           windows begin at multiples of it, else 0
+-- returns   packed: the clock and the admissions, 8 bytes each, then the number of units that were
+--           not decided and the index of each from 0, 2 bytes each; or -1 admissions if none was
+--           decided. Then the text of each state before the call, '' if there is none, separated by
+--           line feeds
 --
 -- The caller computes the decisions from that with the twins, internal/algo/token_bucket.go and
--- internal/algo/fixed_window.go.
--- Of the equal groups of a unit, as many are admitted as fit: the first ones. A unit is not
--- decided, and writes nothing, if a state is of another rule, is no state, has reservations, or
--- is later than the clock: the general path decides these.
+-- internal/algo/fixed_window.go. Of the equal groups of a unit, as many are admitted as fit: the
+-- first ones. A unit is not decided, and writes nothing, if a state is of another rule, is no state,
+-- has reservations, or is later than the clock: the general path decides these. So it does with all
+-- units if a text that ends as a state is none.
 --
--- The params of a token bucket are eight numbers, those of a fixed window four. A state of either is
--- an instant and a number: the units of a TAT, or the tokens used in a window.
+-- A state is an instant and a number: the units of a TAT, or the tokens used in a window.
+-- Bytecode and tables cost as much here as the commands, so a unit of one request uses no table.
 
-local unpack, call, attempt = struct.unpack, redis.call, redis.pcall
-local floor, format, match = math.floor, string.format, string.match
+local unpack_bytes, call, floor, format = struct.unpack, redis.call, math.floor, string.format
+local head, keys = ARGV[1], KEYS
+local clock, slack, stop = unpack_bytes('<i8i8I4', head)
+local texts
+local writes = {} -- key, text and, unless the TTL stays, the slot of the new one: see write in call.lua
 
-local head = ARGV[1]
-local clock, slack = unpack('<i8i8', head)
+-- decide decides all units. It returns the clock, the admissions and the undecided units, packed.
+local function decide()
+  local sub, byte, states, out, count, at, stop, clock = string.sub, string.byte, texts, writes, 0, 21, stop, clock
+  local written = format(',%d', clock)
+  local admitted, wrong, undecided, index = 0, 0, '', 0
+  local owed, rest, slots, fresh -- fresh is the last instant of a write that was read
+  -- Of a window, k is 0, tu the count, and tr the time until the end of a window that begins at clock.
+  local current, k, tu, tr, span, span_rem, tail, sealed
+  while at < stop do
+    local size, times, key, rule, n = unpack_bytes('<I2I2I2I4i8', head, at)
+    local shared = size > 0
+    if shared then
+      owed = owed or {}
+      rest, slots = rest or {}, slots or {}
+    else
+      size = 1
+    end
+    local fits, from = times, at + 4
+    at = from
+    local d, rem, slot
+    for i = 1, size do
+      if i > 1 then key, rule, n = unpack_bytes('<I2I4i8', head, at) end
+      at = at + 14
+      if rule ~= current then
+        current, k, tu, tr, span, span_rem, tail = rule, unpack_bytes('<i8i8i8i8i8s', head, rule)
+        if k == 0 and span == 1 then tr = (floor(clock / tr) + 1) * tr - clock end
+        sealed = written .. tail
+      end
+      d = shared and owed[key]
+      if d then
+        rem = rest[key]
+      else
+        local v = states[key]
+        if not v then
+          states[key], d, rem, slot = '', 0, 0, nil
+        else
+          local c = #v - #tail
+          -- 93 is the bracket after the deadlines of reservations or the span of a clock that was set
+          -- back. An instant has 16 digits from 2001 to 2286.
+          if sub(v, c + 1) == tail and byte(v, c) ~= 93 then
+            local last = sub(v, c - 15, c)
+            if last == fresh or last + 0 <= clock then
+              fresh = last
+              local us = sub(v, 2, 17) + 0
+              d, slot = us - clock, floor(us / 1024000)
+              if d < 0 or d == 0 and k == 0 then d, rem = 0, 0 else rem = sub(v, 19, c - 17) + 0 end
+            end
+          end
+        end
+        if not d then
+          states[key] = ''
+        elseif shared then
+          owed[key], rest[key], slots[key] = d, rem, slot
+        end
+      end
+      if not d then
+        fits = -1
+      elseif fits > 0 then
+        local left
+        if k == 1 then
+          left = floor((span - d) / tu / n) -- exact, since span is at most 100 years
+        elseif k == 0 then
+          left = floor((tu - rem) / n)
+        else
+          left = floor(use('token_bucket').balance({ k, tu, tr }, span - d, span_rem - rem) / n)
+        end
+        if left < fits then fits = left > 0 and left or 0 end
+      end
+    end
+    if fits < 0 then
+      undecided, wrong = undecided .. struct.pack('<I2', index), wrong + 1
+    elseif fits > 0 then
+      admitted = admitted + fits
+      for i = 1, size do
+        if shared then
+          key, rule, n = unpack_bytes('<I2I4i8', head, from)
+          from = from + 14
+          if rule ~= current then
+            current, k, tu, tr, span, span_rem, tail = rule, unpack_bytes('<i8i8i8i8i8s', head, rule)
+            if k == 0 and span == 1 then tr = (floor(clock / tr) + 1) * tr - clock end
+            sealed = written .. tail
+          end
+          d, rem, slot = owed[key], rest[key], slots[key]
+        end
+        n = fits * n
+        if k == 1 then
+          d = d + n * tu
+        elseif k == 0 then
+          if d == 0 then d = tr end
+          rem = rem + n
+        else
+          local cost, units = n * tu, n * tr
+          if units > MAX_INSTANT then
+            cost, units = use('emission').product(k, tu, tr, n)
+          else
+            local whole = floor(units / k)
+            cost, units = cost + whole, units - whole * k
+          end
+          d, rem = d + cost, rem + units
+          if rem >= k then d, rem = d + 1, rem - k end
+        end
+        if shared then owed[key], rest[key] = d, rem end
+        local due = clock + d
+        local ends = floor(due / 1024000)
+        out[count + 1] = key
+        out[count + 2] = (rem == 0 and format('[%d,0', due) or format('[%d,%d', due, rem)) .. sealed
+        out[count + 3] = ends ~= slot and ends
+        count = count + 3
+      end
+    end
+    index = index + 1
+  end
+  return struct.pack('<i8i8I2', clock, admitted, wrong) .. undecided
+end
+
 if clock == 0 then
   local t = call('TIME')
   clock = t[1] * 1000000 + t[2]
 end
-
-local out = {}
-local owed, rest, tails = {}, {}, {} -- of the states by key: the instant less clock, the number, and the end of the text
-local changed = {}
-local admitted, undecided = 0, ''
-local rules, balance, product = {}, nil, nil
-
--- Of a window, k is 0, tu the count, and tr the time until the end of a window that begins at clock.
-local current, rule, k, tu, tr, span, span_rem, tail
-local function use_rule(at)
-  rule = rules[at]
-  if not rule then
-    local packed, text = ARGV[at], ARGV[at + 1]
-    if #packed == 32 then
-      local count, period, epoch = unpack('<i8i8i8', packed)
-      if epoch == 1 then period = (floor(clock / period) + 1) * period - clock end
-      rule = { 0, count, period }
-    else
-      rule = { unpack('<i8i8i8i8i8i8i8', packed) }
-    end
-    rule[8] = text == '' and ']' or ',"' .. text .. '"]'
-    rules[at] = rule
-  end
-  current, k, tu, tr, span, span_rem, tail = at, rule[1], rule[2], rule[3], rule[5], rule[6], rule[8]
-end
-
--- read reads a state, and returns its instant; nil if the general path has to decide.
-local function read(key)
-  local v = attempt('GET', KEYS[key])
-  if not v then
-    out[key] = ''
-    owed[key], rest[key], tails[key] = 0, 0, tail
-    return 0
-  end
-  out[key] = ''
-  if type(v) ~= 'string' then return nil end
-  local us, rem, last, more = match(v, '^%[(%d+),(%d+),(%d+)(.*)$')
-  if more ~= tail or last + 0 > clock then return nil end
-  out[key] = v
-  local d = us - clock
-  if d < 0 or d == 0 and k == 0 then d, rem = 0, 0 end
-  owed[key], rest[key], tails[key] = d, rem + 0, tail
-  return d
-end
-
-local at, last, index = 17, #head, 0
-while at < last do
-  local size, times, key, rule_at, n = unpack('<I2I2I2I2i8', head, at)
-  at = at + 4
-  local fits, from = times, at
-  for i = 1, size do
-    if i > 1 then key, rule_at, n = unpack('<I2I2i8', head, at) end
-    at = at + 12
-    if rule_at ~= current then use_rule(rule_at) end
-    local d = owed[key] or out[key] == nil and read(key)
-    if not d or tails[key] ~= tail then
-      fits = -1
-    elseif fits > 0 then
-      local left
-      if k == 0 then
-        left = tu - rest[key]
-      elseif k == 1 then
-        left = floor((span - d) / tu)
-      else
-        balance = balance or use('token_bucket').balance
-        left = balance(rule, span - d, span_rem - rest[key])
-      end
-      left = floor(left / n)
-      if left < fits then fits = left > 0 and left or 0 end
+if #keys == 1 then
+  local v = redis.pcall('GET', keys[1])
+  if type(v) == 'table' then v = '' end -- of another type
+  texts = { v }
+else
+  texts = call('MGET', unpack(keys))
+  local absent, n = {}, 0
+  for i = 1, #keys do
+    if not texts[i] then
+      n = n + 1
+      absent[n] = keys[i]
     end
   end
-  if fits < 0 then
-    undecided = undecided .. struct.pack('<I2', index)
-  elseif fits > 0 then
-    admitted = admitted + fits
-    for i = 1, size do
-      if size > 1 then
-        key, rule_at, n = unpack('<I2I2i8', head, from)
-        from = from + 12
-        if rule_at ~= current then use_rule(rule_at) end
-      end
-      local count = fits * n
-      local cost, units
-      if k == 0 then
-        cost, units = owed[key] == 0 and tr or 0, rest[key] + count
-      else
-        cost, units = count * tu, count * tr
-        if units > MAX_INSTANT then
-          product = product or use('emission').product
-          cost, units = product(k, tu, tr, count)
-        elseif units > 0 then
-          local whole = floor(units / k)
-          cost, units = cost + whole, units - whole * k
-        end
-        units = units + rest[key]
-        if units >= k then cost, units = cost + 1, units - k end
-      end
-      owed[key], rest[key] = owed[key] + cost, units
-      changed[key] = k
+  if n > 0 and call('EXISTS', unpack(absent)) > 0 then -- of another type
+    for i = 1, #keys do
+      if not texts[i] and call('EXISTS', keys[i]) > 0 then texts[i] = '' end
     end
   end
-  index = index + 1
 end
 
-for key, units in pairs(changed) do
-  local d, rem = owed[key], rest[key]
-  local live = units > 0 and rem > 0 and d + 1 or d
-  call('SET', KEYS[key], format('[%d,%d,%d%s', clock + d, rem, clock, tails[key]), 'PX', format('%d', (live + 999) / 1000 + 1 + slack))
-end
+local fine, reply = pcall(decide)
+if not fine then return struct.pack('<i8i8I2', clock, -1, 0) end
 
-out[#KEYS + 1] = struct.pack('<i8i8', clock, admitted) .. undecided
-return out
+for i = 1, #writes, 3 do
+  local slot = writes[i + 2]
+  if slot then
+    call('SET', keys[writes[i]], writes[i + 1], 'PX', format('%d', slot * 1024 + 1025 + slack - floor(clock / 1000)))
+  else
+    call('SET', keys[writes[i]], writes[i + 1], 'KEEPTTL')
+  end
+end
+return reply .. table.concat(texts, '\n')

@@ -50,7 +50,9 @@ var commands = map[string]command{
 	"TIME":             {1, anything, runTime},
 	"PING":             {1, anything, func(*Server, *value, []string) any { return status("PONG") }},
 	"GET":              {2, isString, runGet},
-	"SET":              {5, anything, runSet},
+	"MGET":             {2, anything, runMGet},
+	"EXISTS":           {2, anything, runExists},
+	"SET":              {4, anything, runSet},
 	"DEL":              {2, anything, runDel},
 	"PEXPIRE":          {3, anything, runPExpire},
 	"HGET":             {3, isHash, runHGet},
@@ -76,8 +78,35 @@ func runGet(_ *Server, v *value, _ []string) any {
 	return v.text
 }
 
-// runSet is SET key value PX ms: the script sets no key without a TTL.
+func runMGet(s *Server, _ *value, args []string) any {
+	var texts []any
+	for _, key := range args[1:] {
+		if v := s.get(key); v != nil && v.kind == isString {
+			texts = append(texts, v.text)
+		} else {
+			texts = append(texts, nil)
+		}
+	}
+	return texts
+}
+
+func runExists(s *Server, _ *value, args []string) any {
+	n := int64(0)
+	for _, key := range args[1:] {
+		if s.get(key) != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// runSet is SET key value PX ms, or SET key value KEEPTTL for a key with a TTL: the script sets no
+// key without one.
 func runSet(s *Server, _ *value, args []string) any {
+	if v := s.get(args[1]); len(args) == 4 && strings.EqualFold(args[3], "KEEPTTL") && v != nil && v.expiry > 0 {
+		s.put(args[1], &value{kind: isString, text: args[2], expiry: v.expiry})
+		return status("OK")
+	}
 	if len(args) != 5 || !strings.EqualFold(args[3], "PX") {
 		return badSyntax
 	}

@@ -196,19 +196,25 @@ func (vm *VM) pcall(l *lua.LState) int {
 	return 1
 }
 
-// widths returns the widths of the fields of a format of 8-byte and 2-byte integers, the only
-// ones in use.
+// widths returns the widths of the fields of a format: integers of 8, 4 and 2 bytes, and texts that
+// end with a zero, whose width is 0.
 func widths(l *lua.LState) (ns []int) {
 	format := l.CheckString(1)
-	for rest := strings.TrimPrefix(format, "<"); rest != ""; rest = rest[2:] {
-		switch {
-		case strings.HasPrefix(rest, "i8"):
+	for rest := strings.TrimPrefix(format, "<"); rest != ""; {
+		field := rest[:min(2, len(rest))]
+		switch field {
+		case "i8":
 			ns = append(ns, 8)
-		case strings.HasPrefix(rest, "I2"):
+		case "I4":
+			ns = append(ns, 4)
+		case "I2":
 			ns = append(ns, 2)
+		case "s":
+			ns = append(ns, 0)
 		default:
 			l.RaiseError("struct: format %q is not modelled", format)
 		}
+		rest = rest[len(field):]
 	}
 	return ns
 }
@@ -223,7 +229,7 @@ func pack(l *lua.LState) int {
 	return 1
 }
 
-// unpack returns the numbers and the position after them. Like Redis, it makes doubles of
+// unpack returns the fields and the position after them. Like Redis, it makes doubles of
 // them.
 func unpack(l *lua.LState) int {
 	fields := widths(l)
@@ -232,6 +238,15 @@ func unpack(l *lua.LState) int {
 		from = l.CheckInt(3) - 1
 	}
 	for _, n := range fields {
+		if n == 0 {
+			end := strings.IndexByte(text[min(from, len(text)):], 0)
+			if end < 0 {
+				l.RaiseError("unfinished string in data")
+			}
+			l.Push(lua.LString(text[from : from+end]))
+			from += end + 1
+			continue
+		}
 		if from < 0 || len(text)-from < n {
 			l.RaiseError("data string too short")
 		}

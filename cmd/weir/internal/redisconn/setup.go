@@ -29,7 +29,7 @@ func (e *SetupError) Unwrap() error { return weir.ErrUnavailable }
 
 // commands are the permissions that the program needs, as in docs/redis.md. Those behind
 // the comment are for clusters.
-var commands = strings.Fields("+ping +info +evalsha +eval +time +get +set +del +pexpire +hget +hset +hdel " +
+var commands = strings.Fields("+ping +info +evalsha +eval +time +get +mget +exists +set +del +pexpire +hget +hset +hdel " +
 	"+zadd +zrem +zcount +zrange +zrangebyscore +zrevrangebyscore +zremrangebyscore " +
 	/* cluster */ "+cluster|slots +cluster|shards +asking")
 
@@ -52,6 +52,8 @@ end
 local time = redis.pcall('TIME')
 if time.err then failed = {'TIME', time.err} end
 try('GET')
+try('MGET')
+try('EXISTS')
 try('SET', '0', 'XX', 'PX', '1')
 try('DEL')
 try('PEXPIRE', '1')
