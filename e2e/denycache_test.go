@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -17,6 +20,7 @@ import (
 	"github.com/floodweir/weir/denycache"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/internal/porttest"
 	"github.com/floodweir/weir/redisstore"
 )
 
@@ -131,6 +135,84 @@ func TestRedisHotKey(t *testing.T) {
 		// denycache.TestHotKey has the bound in virtual time.
 		if most := 4*n + 3*clients; calls > most {
 			t.Errorf("%d/s: %d calls for %d admissions, want at most %d", rate, calls, n, most)
+		}
+	}
+}
+
+// TestDenyCacheInterfaces checks that every interface repeats the denials of Redis: a key over its
+// limit costs at most two calls for each admission, and one in each second, which finds out whether
+// another process has returned tokens.
+func TestDenyCacheInterfaces(t *testing.T) {
+	t.Parallel()
+	const admitted, requests = 5, 60
+	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(upstream.Close)
+	limits := t.TempDir()
+	descriptors := "domain: bench\ndescriptors:\n  - { key: user, rate_limit: { unit: year, requests_per_unit: 5 } }\n  - { key: site, rate_limit: { unit: year, requests_per_unit: 9 } }\n"
+	if err := os.WriteFile(filepath.Join(limits, "bench.yaml"), []byte(descriptors), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	grpc, resp := porttest.Address(t), porttest.Address(t)
+	s := serve(t, programtest.Weir(t), strings.ReplaceAll(`
+gateway: { routes: [{ path: /, upstream: UPSTREAM }] }
+policies:
+  - { name: one, match: /one, key: [client.ip], limits: [5/24h] }
+  - { name: two, match: /two, key: [client.ip], limits: [5/24h, 100/7d] }
+  - { name: auth, match: /auth, key: [client.ip], limits: [5/24h] }
+`, "UPSTREAM", upstream.URL), "--store", "redis://"+redistest.Start(t).Addr, "--listen-grpc", grpc, "--grpc-config", limits, "--listen-resp", resp)
+	calls := func() (sum float64) {
+		t.Helper()
+		res := fetch(t, s.admin+"/metrics")
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^weir_store_duration_seconds_count\{op="(?:take|batch)"\} (\S+)$`).FindAllStringSubmatch(string(body), -1) {
+			v, err := strconv.ParseFloat(m[1], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += v
+		}
+		return sum
+	}
+	client := h2c(t)
+	rls := func(entries ...string) func() (bool, error) {
+		return func() (bool, error) {
+			code, err := shouldRateLimit(client, grpc, rateLimitRequest("bench", 1, entries...))
+			return code == 1, err
+		}
+	}
+	get := func(url string, headers ...string) func() (bool, error) {
+		return func() (bool, error) { return fetch(t, url, headers...).StatusCode == http.StatusOK, nil }
+	}
+	for name, ask := range map[string]func() (bool, error){
+		"gateway":             get(s.gateway + "/one"),
+		"gateway, two limits": get(s.gateway + "/two"),
+		"forward auth":        get(s.api+"/v1/auth", "X-Forwarded-Uri", "/auth", "X-Forwarded-Method", "GET", "X-Forwarded-Host", "a", "X-Forwarded-For", "192.0.2.1"),
+		"HTTP": func() (bool, error) {
+			return strings.Contains(postKey(t, s.api+"/v1/take", `{"key":"http","limit":"5/24h"}`, 0), `"ok":true`), nil
+		},
+		"RESP": func() (bool, error) {
+			return strings.HasPrefix(redisCLI(t, resp, "", "CL.THROTTLE", "resp", "4", "5", "86400"), "0\n"), nil
+		},
+		"RLS":             rls("user=a"),
+		"RLS, two limits": rls("user=b", "site=b"),
+	} {
+		start, before, ok := time.Now(), calls(), 0
+		for range requests {
+			admits, err := ask()
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if admits {
+				ok++
+			}
+		}
+		n, most := calls()-before, 2*admitted+time.Since(start).Seconds()
+		t.Logf("%s: %v calls of Redis for %d requests, %d admitted", name, n, requests, ok)
+		if ok != admitted || n > most || n < admitted {
+			t.Errorf("%s: %d admitted and %v calls of Redis, want %d and at most %.0f", name, ok, n, admitted, most)
 		}
 	}
 }

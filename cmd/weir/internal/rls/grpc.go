@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"runtime"
 	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -51,6 +52,11 @@ const (
 	pingAnswer = 20 * time.Second
 	leastPing  = 10 * time.Second // minimum time between two pings of a client
 	maxHeader  = 64 << 10         // bytes
+
+	// Workers keep the stacks that requests need: a new goroutine for each one grows its stack
+	// several times, a tenth of the CPU time. Requests beyond the workers have one nevertheless.
+	// Of many more workers, each would be called after its stack has left the cache.
+	workersPerCore = 32
 )
 
 // A GRPCServer is a gRPC server with health and reflection services.
@@ -88,6 +94,7 @@ func NewServer(c ServerConfig) *GRPCServer {
 			MaxConnectionAge: c.MaxConnectionAge, MaxConnectionAgeGrace: c.MaxConnectionAgeGrace, Time: idlePing, Timeout: pingAnswer,
 		}),
 		grpc.WaitForHandlers(true),
+		grpc.NumStreamWorkers(uint32(workersPerCore * runtime.GOMAXPROCS(0))),
 		grpc.UnaryInterceptor(recovering(c.Log)),
 		grpc.StreamInterceptor(endStreams(draining)),
 	}
