@@ -139,9 +139,9 @@ func TestRedisHotKey(t *testing.T) {
 	}
 }
 
-// TestDenyCacheInterfaces checks that every interface repeats the denials of Redis: a key over its
-// limit costs at most two calls for each admission, and one in each second, which finds out whether
-// another process has returned tokens.
+// TestDenyCacheInterfaces checks that every interface repeats the denials of Redis. A key over its
+// limit costs at most two calls for each admission, and one in each second. That one finds out
+// whether another process has returned tokens.
 func TestDenyCacheInterfaces(t *testing.T) {
 	t.Parallel()
 	const admitted, requests = 5, 60

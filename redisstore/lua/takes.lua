@@ -40,29 +40,36 @@ local function decide()
   local sub, byte, states, out, count, at, stop, clock = string.sub, string.byte, texts, writes, 0, 21, stop, clock
   local written = format(',%d', clock)
   local admitted, wrong, undecided, index = 0, 0, '', 0
-  local owed, rest, slots, fresh -- fresh is the last instant of a write that was read
+  local owed, rest, slots -- of states by key, unless only one request has them: d, rem and slot below
+  local group, ns, rs -- of the requests of a unit: key, n and rule
+  local rules, fresh = {}, nil -- fresh is the last instant of a write that was read
   -- Of a window, k is 0, tu the count, and tr the time until the end of a window that begins at clock.
-  local current, k, tu, tr, span, span_rem, tail, sealed
+  local current, r, k, tu, tr, span, span_rem, tail, sealed
   while at < stop do
     local size, times, key, rule, n = unpack_bytes('<I2I2I2I4i8', head, at)
     local shared = size > 0
     if shared then
-      owed = owed or {}
-      rest, slots = rest or {}, slots or {}
+      if not owed then owed, rest, slots, group, ns, rs = {}, {}, {}, {}, {}, {} end
     else
       size = 1
     end
-    local fits, from = times, at + 4
-    at = from
+    local fits = times
+    at = at + 4
     local d, rem, slot
     for i = 1, size do
       if i > 1 then key, rule, n = unpack_bytes('<I2I4i8', head, at) end
       at = at + 14
       if rule ~= current then
-        current, k, tu, tr, span, span_rem, tail = rule, unpack_bytes('<i8i8i8i8i8s', head, rule)
-        if k == 0 and span == 1 then tr = (floor(clock / tr) + 1) * tr - clock end
-        sealed = written .. tail
+        r = rules[rule]
+        if not r then
+          r = { unpack_bytes('<i8i8i8i8i8s', head, rule) }
+          if r[1] == 0 and r[4] == 1 then r[3] = (floor(clock / r[3]) + 1) * r[3] - clock end
+          r[7] = written .. r[6]
+          rules[rule] = r
+        end
+        current, k, tu, tr, span, span_rem, tail, sealed = rule, r[1], r[2], r[3], r[4], r[5], r[6], r[7]
       end
+      if shared then group[i], ns[i], rs[i] = key, n, r end
       d = shared and owed[key]
       if d then
         rem = rest[key]
@@ -99,7 +106,7 @@ local function decide()
         elseif k == 0 then
           left = floor((tu - rem) / n)
         else
-          left = floor(use('token_bucket').balance({ k, tu, tr }, span - d, span_rem - rem) / n)
+          left = floor(use('token_bucket').balance(r, span - d, span_rem - rem) / n)
         end
         if left < fits then fits = left > 0 and left or 0 end
       end
@@ -110,12 +117,10 @@ local function decide()
       admitted = admitted + fits
       for i = 1, size do
         if shared then
-          key, rule, n = unpack_bytes('<I2I4i8', head, from)
-          from = from + 14
-          if rule ~= current then
-            current, k, tu, tr, span, span_rem, tail = rule, unpack_bytes('<i8i8i8i8i8s', head, rule)
-            if k == 0 and span == 1 then tr = (floor(clock / tr) + 1) * tr - clock end
-            sealed = written .. tail
+          key, n = group[i], ns[i]
+          if rs[i] ~= r then
+            r = rs[i]
+            current, k, tu, tr, sealed = nil, r[1], r[2], r[3], r[7]
           end
           d, rem, slot = owed[key], rest[key], slots[key]
         end

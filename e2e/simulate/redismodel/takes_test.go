@@ -56,6 +56,9 @@ func TestTakes(t *testing.T) {
 	denied, commands := 0, 0
 	for round := range 1800 {
 		calls := make([][]weir.Request, 1+r.IntN(12))
+		if round%4 == 1 { // alone, at the end of a window
+			calls = calls[:1]
+		}
 		for i := range calls {
 			n := 1 + r.Int64N(2)
 			q := weir.Request{Key: string(rune('a' + r.IntN(2))), Limit: plain[r.IntN(len(plain))], N: n}
@@ -116,7 +119,7 @@ func TestTakes(t *testing.T) {
 			now.Store((now.Load()/1_000_000 + 1) * 1_000_000)
 		}
 	}
-	if denied < 1000 || commands > 2500 {
-		t.Errorf("%d denied in %d commands, want at least 1000 in at most 2500", denied, commands)
+	if denied < 800 || commands > 2500 {
+		t.Errorf("%d denied in %d commands, want at least 800 in at most 2500", denied, commands)
 	}
 }

@@ -55,7 +55,7 @@ const (
 
 	// Workers keep the stacks that requests need: a new goroutine for each one grows its stack
 	// several times, a tenth of the CPU time. Requests beyond the workers have one nevertheless.
-	// Of many more workers, each would be called after its stack has left the cache.
+	// With many more workers, the stacks would not stay in the cache.
 	workersPerCore = 32
 )
 
