@@ -9,7 +9,7 @@ export PATH := $(PATH):/usr/local/go/bin:/usr/sbin
 # One compilation serves every checkout of the tree, and the clones that the tests of the pages
 # make. No build of theirs is debugged, so none has debug information, a fifth of a compilation.
 # The largest packages, which are generated, compile in half the time without inlining.
-export GOFLAGS += -trimpath -buildvcs=false -gcflags=all=-dwarf=false '-gcflags=github.com/redis/...=-dwarf=false -l' '-gcflags=github.com/jackc/...=-dwarf=false -l'
+export GOFLAGS += -trimpath -buildvcs=false -gcflags=all=-dwarf=false '-gcflags=github.com/redis/...=-dwarf=false -l' '-gcflags=github.com/jackc/...=-dwarf=false -l' '-gcflags=cel.dev/...=-dwarf=false -l' '-gcflags=go.opentelemetry.io/...=-dwarf=false -l'
 
 FUZZTIME  ?= 5s
 BENCH     ?= .
