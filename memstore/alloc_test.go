@@ -136,7 +136,7 @@ func TestBytesPerKey(t *testing.T) {
 		most  int64 // bytes per key
 	}{
 		{"1/24h", 36},
-		{"1/24h fixed_window", 49},
+		{"1/24h fixed_window", 36},
 	} {
 		limit := weir.MustLimit(tt.limit)
 		s := newStore(t, memstore.Config{})

@@ -33,9 +33,10 @@ func (t *txn) commit() (lacking int64) {
 		switch {
 		case c.known || !c.changed || !c.live(t.now):
 		case c.step != nil:
-			t.s.addNarrow(c.sh, c.entry, c.hash, packed(c.words[0], c.words[1], t.now))
+			us, rem := c.step.Pair(c.words)
+			t.s.addNarrow(c.sh, c.hash, us, rem, t.now)
 		default:
-			t.s.addWide(c.sh, c.entry, c.hash, c.sh.wide.keep(c.limit, c.words))
+			t.s.addWide(c.sh, c.hash, c.sh.wide.keep(c.limit, c.words))
 		}
 	}
 	for i := range t.cells {
@@ -127,9 +128,11 @@ func (t *txn) write(c *cell) {
 			c.sh.wide.drop(slab.Ref(c.was))
 		}
 		t.s.keys.Add(-1)
+		delete(c.sh.counts, c.hash)
 		c.entry.Word.Store(dropped)
 	case c.step != nil && c.changed:
-		c.entry.Word.Store(packed(c.words[0], c.words[1], t.now) | c.sh.pinFor(c.hash))
+		us, rem := c.step.Pair(c.words)
+		c.entry.Word.Store(c.sh.word(c.hash, us, rem, t.now))
 	case c.step != nil:
 		c.entry.Word.Store(c.was)
 	case c.changed:

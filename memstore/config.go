@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/memstore/internal/table"
 )
 
 // A Config adjusts a Store. Its zero value works.
@@ -102,13 +101,9 @@ func New(c Config) (*Store, error) {
 	s := &Store{config: c, hash: newHasher(), bits: bitsOf(c.MaxKeys)}
 	s.clock.begin(c.Clock)
 	s.full = fmt.Errorf("memstore: %w: MaxKeys is %d, and no key without debt was found", weir.ErrFull, c.MaxKeys)
-	s.shards = make([]shard, 1<<s.bits)
 	s.txns.New = func() any { return new(txn) }
-	for i := range s.shards {
-		sh := &s.shards[i]
-		sh.narrow.Store(table.New(s.bits))
-		sh.wide.Table = table.New(s.bits)
-	}
+	s.members.New = func() any { return new(together) }
+	makeShards(s)
 	if c.Snapshot != "" {
 		if err := s.resume(); err != nil {
 			return nil, err

@@ -27,9 +27,10 @@ func stableHasher(key siphash.Key) hasher { return hasher{stable: true, key: key
 // stateHash names the state of the key with hash sum under a limit. It is the exclusive
 // or of sum, which is as good as random, and the StateID of the limit: two names are
 // equal with a chance of 2^-64. It is never 0.
-func stateHash(sum uint64, limit weir.Limit) uint64 {
-	return max(1, sum^limit.Spec().StateID)
-}
+func stateHash(sum uint64, limit weir.Limit) uint64 { return nameOf(sum, limit.Spec().StateID) }
+
+// nameOf is stateHash for the StateID of a limit.
+func nameOf(sum, stateID uint64) uint64 { return max(1, sum^stateID) }
 
 // sum returns the hash of a key.
 func (h *hasher) sum(s string) uint64 {

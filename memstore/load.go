@@ -72,7 +72,9 @@ func (l *loader) section(kind byte) error {
 		l.limits = append(l.limits, limit)
 		return nil
 	}
-	record := map[byte]func() error{sectionNarrow: l.narrow, sectionWide: l.wide, sectionReservation: l.reservation}[kind]
+	record := map[byte]func() error{
+		sectionNarrow: l.narrow, sectionCount: l.counted, sectionWide: l.wide, sectionReservation: l.reservation,
+	}[kind]
 	if record == nil {
 		return fmt.Errorf("%w: unknown section %q", snapfile.ErrDamaged, kind)
 	}
@@ -100,7 +102,20 @@ func (l *loader) narrow() error {
 	if err := l.acquire(1); err != nil {
 		return err
 	}
-	l.store.addNarrow(l.store.shard(hash), nil, hash, w)
+	l.store.addNarrow(l.store.shard(hash), hash, us, rem, l.now)
+	return nil
+}
+
+// counted reads the tokens of a narrow state, which do not fit its word.
+func (l *loader) counted() error {
+	hash, tokens := l.Word(), l.Int()
+	if l.Err != nil || hash == 0 || tokens < maxUnits || tokens > 2*algo.MaxCount {
+		return l.damaged("count")
+	}
+	if e := l.store.narrows.find(hash); e != nil { // otherwise the window has ended
+		us, _ := unpack(e.Word.Load())
+		e.Word.Store(l.store.shard(hash).word(hash, us, tokens, l.now))
+	}
 	return nil
 }
 
@@ -129,7 +144,12 @@ func (l *loader) wide() error {
 		return err
 	}
 	sh := l.store.shard(hash)
-	l.store.addWide(sh, nil, hash, sh.wide.keep(limit, words))
+	if b := narrow(limit); b != nil { // as earlier versions wrote fixed windows
+		us, rem := b.Pair(words)
+		l.store.addNarrow(sh, hash, us, rem, l.now)
+		return nil
+	}
+	l.store.addWide(sh, hash, sh.wide.keep(limit, words))
 	return nil
 }
 

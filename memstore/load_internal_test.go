@@ -37,6 +37,10 @@ func FuzzLoad(f *testing.F) {
 			}
 		}
 	}
+	many := weir.Request{Verb: weir.Charge, Key: "k", Limit: weir.MustLimit("2/24h fixed_window"), N: 2 * maxUnits}
+	if _, err := s.Do(context.Background(), many); err != nil {
+		f.Fatal(err)
+	}
 	if err := s.Close(); err != nil {
 		f.Fatal(err)
 	}

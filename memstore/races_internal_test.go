@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -161,7 +162,7 @@ func TestOvertakenByClose(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		k := newLoneKey(t, filepath.Join(t.TempDir(), "weir.snapshot"))
 		wide := k.r
-		wide.Limit = weir.MustLimit("9/10s fixed_window")
+		wide.Limit = weir.MustLimit("9/10s sliding_window")
 		wideHash := stateHash(k.s.hash.sum(wide.Key), wide.Limit)
 		if known {
 			k.do(t, weir.Charge, 0)
@@ -184,4 +185,101 @@ func TestOvertakenByClose(t *testing.T) {
 			t.Errorf("known before: %t: %v after the snapshot, want ErrClosed", known, err)
 		}
 	}
+}
+
+// TestAddedAfterMove checks that a batch adds the state of a key whose dropped entry is in a table
+// that the key before it replaces. The charge would be lost with that table.
+func TestAddedAfterMove(t *testing.T) {
+	for _, text := range []string{"2/10s", "2/10s fixed_window", "2/10s sliding_window"} {
+		moved := false
+		for fill := range 16 { // one of them makes the table full
+			k := newLoneKey(t, "")
+			k.r.Limit = weir.MustLimit(text)
+			k.do(t, weir.Take, 0)
+			k.do(t, weir.Reset, 0)
+			ask := func(verb weir.Verb, keys ...string) []weir.Decision {
+				var rs []weir.Request
+				for _, key := range keys {
+					rs = append(rs, weir.Request{Verb: verb, Key: key, Limit: k.r.Limit, N: 1})
+				}
+				ds := make([]weir.Decision, len(rs))
+				if _, err := k.s.DoAll(t.Context(), rs, ds); err != nil {
+					t.Fatal(err)
+				}
+				return ds
+			}
+			for i := range fill {
+				ask(weir.Take, "other "+strconv.Itoa(i))
+			}
+			before, wide := k.sh.narrow.Load(), k.sh.wide.Table
+			ask(weir.Take, "k", "new 1", "new 2", "new 3")
+			moved = moved || before != k.sh.narrow.Load() || wide != k.sh.wide.Table
+			if d := ask(weir.Peek, "k")[0]; d.Remaining != 1 {
+				t.Errorf("%s, %d other keys: %d remaining after a charge, want 1", text, fill, d.Remaining)
+			}
+		}
+		if !moved {
+			t.Errorf("%s: no table moved", text)
+		}
+	}
+}
+
+// TestCounts checks fixed windows with more tokens than a word has: by Do and DoAll, with
+// reservations, over a restart, and when they end.
+func TestCounts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weir.snapshot")
+	k := newLoneKey(t, path)
+	k.r.Limit = weir.MustLimit("5000/10s fixed_window")
+	remain := func(when string, want int64, counts int) {
+		t.Helper()
+		r := k.r
+		r.Verb = weir.Peek
+		d, err := k.s.Do(t.Context(), r)
+		if err != nil || d.Remaining != want || len(k.sh.counts) != counts {
+			t.Errorf("%s: %d remaining, %v, with %d counts, want %d with %d", when, d.Remaining, err, len(k.sh.counts), want, counts)
+		}
+	}
+	all := func(n int64) {
+		t.Helper()
+		r := k.r
+		r.N = n
+		if ok, err := k.s.DoAll(t.Context(), []weir.Request{r}, make([]weir.Decision, 1)); !ok || err != nil {
+			t.Fatalf("DoAll of %d = %t, %v", n, ok, err)
+		}
+	}
+	k.do(t, weir.Take, 0)
+	k.r.N = maxUnits - 2
+	k.do(t, weir.Take, 0)
+	remain("the most that fit", 5000-maxUnits+1, 0)
+	k.r.N = 1
+	k.do(t, weir.Take, 0)
+	remain("one more", 5000-maxUnits, 1)
+	all(1)
+	k.r.N = 2
+	k.do(t, weir.Return, 0)
+	remain("returned", 5000-maxUnits+1, 0)
+	k.r.N = 500
+	k.do(t, weir.Reserve, 5*time.Second)
+	remain("reserved", 5000-maxUnits-499, 1)
+	if err := k.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	k.open(t, path)
+	k.hash = stateHash(k.s.hash.sum(k.r.Key), k.r.Limit)
+	remain("after a restart", 5000-maxUnits-499, 1)
+	k.now += 5_000_000
+	remain("after the reservation", 5000-maxUnits+1, 0)
+	all(3000)
+	remain("filled again", 2000-maxUnits+1, 1)
+	if w := k.entry().Word.Load(); w&pin == 0 {
+		t.Errorf("the word %x of a count is not pinned", w)
+	}
+	k.now += 4_999_999
+	if sh := k.sh; k.s.dropNarrow(sh, k.entry(), k.now) != k.now+1 {
+		t.Error("the state is dropped at the last instant of the window")
+	}
+	k.now++
+	remain("in the next window", 5000, 1)
+	k.forget(t)
+	remain("forgotten", 5000, 0)
 }

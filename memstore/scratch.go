@@ -48,7 +48,6 @@ type ScratchReservation struct {
 func NewScratch(seed [16]byte) *Scratch {
 	x := &Scratch{s: &Store{
 		config: Config{MaxKeys: 1 << 40},
-		shards: make([]shard, 1),
 		hash: stableHasher(siphash.Key{
 			K0: binary.LittleEndian.Uint64(seed[:8]), K1: binary.LittleEndian.Uint64(seed[8:]),
 		}),
@@ -56,6 +55,7 @@ func NewScratch(seed [16]byte) *Scratch {
 	x.s.full = fmt.Errorf("memstore: %w", weir.ErrFull)
 	x.s.clock.begin(func() int64 { return x.now })
 	x.s.txns.New = func() any { return new(txn) }
+	makeShards(x.s)
 	return x
 }
 
@@ -69,7 +69,7 @@ func (x *Scratch) Load(now int64, states []ScratchState) error {
 	s.used.Store(0)
 	sh := &s.shards[0]
 	sh.narrow.Store(table.New(0))
-	sh.wide, sh.latest, sh.reservations = wide{Table: table.New(0)}, 0, reservation.Queue{}
+	sh.wide, sh.latest, sh.reservations, sh.counts = wide{Table: table.New(0)}, 0, reservation.Queue{}, nil
 	for i := range states {
 		if err := x.load(sh, &states[i]); err != nil {
 			return err
@@ -98,10 +98,11 @@ func (x *Scratch) load(sh *shard, st *ScratchState) error {
 	case n < most || rule.Variable() && n%most != 0:
 		return fmt.Errorf("memstore: state of %.40q under %s: got %d words, want %d", st.Key, st.Limit.Brief(), n, most)
 	}
-	if narrow(st.Limit) != nil {
-		x.s.addNarrow(sh, nil, hash, pack(st.Words[0], st.Words[1]))
+	if b := narrow(st.Limit); b != nil {
+		us, rem := b.Pair(st.Words)
+		x.s.addNarrow(sh, hash, us, rem, x.now)
 	} else {
-		x.s.addWide(sh, nil, hash, sh.wide.keep(st.Limit, st.Words))
+		x.s.addWide(sh, hash, sh.wide.keep(st.Limit, st.Words))
 	}
 	return nil
 }
@@ -131,8 +132,8 @@ func (x *Scratch) Save(states []ScratchState) []ScratchState {
 		st.Key, st.Limit = states[i].Key, states[i].Limit
 		hash := x.hash(st)
 		if e := sh.narrow.Load().Find(hash); e != nil && e.Word.Load() != dropped {
-			us, rem := unpack(e.Word.Load())
-			st.Words = []int64{us, rem}
+			state := narrow(st.Limit).State(sh.pair(hash, e.Word.Load()))
+			st.Words = state[:]
 		} else if e := sh.wide.Find(hash); e != nil && e.Word.Load() != dropped {
 			words, limit := sh.wide.state(slab.Ref(e.Word.Load()))
 			st.Words, st.Limit = slices.Clone(words), limit

@@ -14,19 +14,42 @@ import (
 //
 // Any goroutine may change a word of the narrow table that is not pinned, by
 // compare-and-swap. Only the holder of mu changes a pinned word, and only it sets a pin.
-// A word is pinned while a txn works on a copy of it, and while its key has
-// reservations, because expired ones must be applied before each decision. A goroutine
-// that finds a pin takes mu. All other fields are guarded by mu.
+// A word is pinned while a txn works on a copy of it, and while a part of its state is in counts.
+// It is pinned while its key has reservations, too, because expired ones must be applied before
+// each decision. A goroutine that finds a pin takes mu. All other fields are guarded by mu.
 type shard struct {
-	narrow atomic.Pointer[table.Table]
-
-	_ [64]byte // the fields below are written more often
+	narrow *atomic.Pointer[table.Table] // of narrows
 
 	mu           sync.Mutex
 	latest       int64 // the largest instant of a decision or a drop under mu
 	wide         wide
 	reservations reservation.Queue
-	freed        int64 // the keys of room that drops have freed, in all
+	counts       map[uint64]int64 // the tokens of narrow states that do not fit their words, by hash
+	freed        int64            // the keys of room that drops have freed, in all
+}
+
+// narrows has the tables of the narrow states of all shards, beside each other: a decision on a
+// narrow state needs no other part of a shard.
+type narrows struct {
+	tables []atomic.Pointer[table.Table]
+	shift  int // of a hash, to the number of its shard
+}
+
+// makeShards makes the shards of a new store.
+func makeShards(s *Store) {
+	s.shards = make([]shard, 1<<s.bits)
+	s.narrows = narrows{make([]atomic.Pointer[table.Table], 1<<s.bits), 64 - s.bits}
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.narrow = &s.narrows.tables[i]
+		sh.narrow.Store(table.New(s.bits))
+		sh.wide.Table = table.New(s.bits)
+	}
+}
+
+// find returns the entry of a narrow state, or nil.
+func (n *narrows) find(hash uint64) *table.Entry {
+	return n.tables[hash>>n.shift].Load().Find(hash)
 }
 
 // beginAt begins a decision and returns its instant: now, or the latest instant of the
@@ -65,6 +88,31 @@ func (sh *shard) pinFor(state uint64) uint64 {
 	return 0
 }
 
+// pair returns the state of a hash whose entry has the word w. It requires mu.
+func (sh *shard) pair(hash, w uint64) (us, rem int64) {
+	us, rem = unpack(w)
+	if w&pin != 0 && len(sh.counts) > 0 {
+		if n, ok := sh.counts[hash]; ok {
+			rem = n
+		}
+	}
+	return us, rem
+}
+
+// word returns the word of a state that no txn works on, as a decision at now leaves it. It
+// requires mu.
+func (sh *shard) word(hash uint64, us, rem, now int64) uint64 {
+	if rem < maxUnits {
+		delete(sh.counts, hash)
+		return packed(us, rem, now) | sh.pinFor(hash)
+	}
+	if sh.counts == nil {
+		sh.counts = map[uint64]int64{}
+	}
+	sh.counts[hash] = rem
+	return pack(us, maxUnits-1) | pin
+}
+
 // expireOne applies the end of a reservation that was popped. Unsettled tokens go back
 // as of its deadline, unless the state was as if never used then. So the result does not
 // depend on when this is done. It requires mu.
@@ -76,13 +124,12 @@ func expireOne(s *Store, sh *shard, h *reservation.Record) {
 		if e == nil || e.Word.Load() == dropped {
 			return
 		}
-		w := e.Word.Load() &^ pin
-		if !h.Settled && w > pack(h.Deadline, 0) {
-			us, rem := unpack(w)
+		w := e.Word.Load()
+		us, rem := sh.pair(h.State, w)
+		if !h.Settled && w&^pin > pack(h.Deadline, 0) {
 			us, rem, _ = b.Step(us, rem, ask)
-			w = packed(us, rem, h.Deadline)
 		}
-		e.Word.Store(w | sh.pinFor(h.State))
+		e.Word.Store(sh.word(h.State, us, rem, h.Deadline))
 		return
 	}
 	e := sh.wide.Find(h.State)
@@ -116,17 +163,16 @@ const keepFor = 1_000_000
 // table that grows. It requires mu.
 func (sh *shard) idle() int64 { return max(0, sh.latest-keepFor) }
 
-// addNarrow adds a narrow state of a hash. e is the entry of the hash if it has one,
-// with the word dropped. It requires mu, and that no txn works on an entry.
-func (s *Store) addNarrow(sh *shard, e *table.Entry, hash, word uint64) {
+// addNarrow adds the narrow state of a hash that has none, as a decision at now leaves it. It
+// requires mu, and that no txn works on an entry.
+func (s *Store) addNarrow(sh *shard, hash uint64, us, rem, now int64) {
 	s.keys.Add(1)
 	defer s.sweeper.wake()
-	word |= sh.pinFor(hash)
-	if e != nil {
+	word, t := sh.word(hash, us, rem, now), sh.narrow.Load()
+	if e := t.Find(hash); e != nil { // dropped
 		e.Word.Store(word)
 		return
 	}
-	t := sh.narrow.Load()
 	if t.Full() {
 		idle := sh.idle()
 		for i := range t.Entries {
@@ -141,10 +187,10 @@ func (s *Store) addNarrow(sh *shard, e *table.Entry, hash, word uint64) {
 }
 
 // addWide adds a wide state of a hash, as addNarrow does.
-func (s *Store) addWide(sh *shard, e *table.Entry, hash uint64, r slab.Ref) {
+func (s *Store) addWide(sh *shard, hash uint64, r slab.Ref) {
 	s.keys.Add(1)
 	defer s.sweeper.wake()
-	if e != nil {
+	if e := sh.wide.Find(hash); e != nil {
 		e.Word.Store(uint64(r))
 		return
 	}

@@ -13,8 +13,9 @@ import (
 // uses the words of the store itself, so other requests may use the same keys at any time.
 type short struct {
 	store   *Store
-	bucket  *algo.TokenBucket
-	limit   weir.Limit
+	bucket  *algo.TokenBucket // nil for a window
+	rule    stepper
+	stateID uint64 // of the limit
 	prefix  string
 	carries bool
 
@@ -30,20 +31,20 @@ func (s *Store) Short(of weir.Store, limit weir.Limit, prefix string, carries bo
 	Allow(all string) (ok, decided bool)
 	AllowKey(key string) (ok, decided bool)
 } {
-	b := bucket(limit)
-	if b == nil || !s.NeverWaits(of) {
+	rule := narrow(limit)
+	if rule == nil || !s.NeverWaits(of) {
 		return nil
 	}
-	return &short{store: s, bucket: b, limit: limit, prefix: prefix, carries: carries}
+	return &short{store: s, bucket: bucket(rule), rule: rule, stateID: limit.Spec().StateID, prefix: prefix, carries: carries}
 }
 
 // NeverWaits reports whether of is s itself, and so decides without waiting: it needs no deadline. A
 // store that embeds s may wait.
 func (s *Store) NeverWaits(of weir.Store) bool { return of == weir.Store(s) }
 
-// bucket returns the arithmetic of a limit whose states fit a word, or nil.
-func bucket(l weir.Limit) *algo.TokenBucket {
-	switch b := narrow(l).(type) {
+// bucket returns the arithmetic of a bucket, or nil.
+func bucket(rule stepper) *algo.TokenBucket {
+	switch b := rule.(type) {
 	case *algo.TokenBucket:
 		return b
 	case *algo.LeakyBucket:
@@ -82,9 +83,7 @@ func (f *short) AllowKey(key string) (ok, decided bool) {
 
 // find returns the entry of a key, or nil.
 func (f *short) find(key string) *table.Entry {
-	s := f.store
-	hash := stateHash(s.hash.joined(f.prefix, key), f.limit)
-	return s.shard(hash).narrow.Load().Find(hash)
+	return f.store.narrows.find(nameOf(f.store.hash.joined(f.prefix, key), f.stateID))
 }
 
 // decide is [Store.narrow] for one token, without a Decision.
@@ -98,7 +97,11 @@ func (f *short) decide(e *table.Entry, now int64) (ok, decided bool) {
 			return false, false
 		}
 		us, rem := unpack(w)
-		us, rem, ok = f.bucket.TakeOne(us, rem, now)
+		if f.bucket != nil { // without an indirect call
+			us, rem, ok = f.bucket.TakeOne(us, rem, now)
+		} else if us, rem, ok = f.rule.TakeOne(us, rem, now); ok && rem >= maxUnits {
+			return false, false
+		}
 		if !ok || e.Word.CompareAndSwap(w, pack(us, rem)) {
 			return ok, true
 		}

@@ -23,7 +23,7 @@ type full struct{ weir.Store }
 func TestShortFormIsDo(t *testing.T) {
 	limits := []string{
 		"1/s", "3/s burst 7", "7/h burst 100", "1000000/s", "10000000/s burst 3", "1024/m", "1000003/h burst 5", "1/24h",
-		"5/s leaky_bucket burst 3", "5/s leaky_bucket burst 3 queue", "3/s fixed_window", "3/s initial 1",
+		"5/s leaky_bucket burst 3", "5/s leaky_bucket burst 3 queue", "3/s fixed_window", "1030/s fixed_window", "3/s sliding_window", "3/s initial 1",
 	}
 	steps := 5_000
 	if racing {
@@ -78,7 +78,7 @@ func TestShortFormIsDo(t *testing.T) {
 				case what < 360:
 					d, err = l.Return(ctx, key, n)
 				case what < 370:
-					d, err = l.Charge(ctx, key, n)
+					d, err = l.Charge(ctx, key, n*350)
 				case what < 380:
 					_, d, err = l.Reserve(ctx, key, id, 1+n, ttl)
 				case what < 385:

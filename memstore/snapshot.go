@@ -25,6 +25,8 @@ import (
 //	sections, each of which starts with one byte:
 //	  limit        the length of its text and the text; limits are counted from 0
 //	  narrow       their number; for each, hash and word
+//	  count        of narrow states before, whose tokens do not fit their words: their number; for
+//	               each, hash and tokens
 //	  wide         their number; for each, hash, limit, number of words, words
 //	  reservation  their number; for each, state, id, limit, flags, n, actual, at, deadline
 //	  end
@@ -34,6 +36,7 @@ import (
 const (
 	sectionLimit       = 'L'
 	sectionNarrow      = 'N'
+	sectionCount       = 'C'
 	sectionWide        = 'W'
 	sectionReservation = 'H'
 	sectionEnd         = 'E'
@@ -166,6 +169,14 @@ func (e *encoder) shard(s *Store, sh *shard, seal bool) {
 		}
 	}
 	done(n)
+	if len(sh.counts) > 0 {
+		e.Byte(sectionCount)
+		e.Int(int64(len(sh.counts)))
+		for hash, tokens := range sh.counts {
+			e.Word(hash)
+			e.Int(tokens)
+		}
+	}
 	e.Byte(sectionWide)
 	n, done = 0, e.Count()
 	for i := range sh.wide.Entries {

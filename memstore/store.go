@@ -19,12 +19,14 @@ type Store struct {
 	hash    hasher
 	bits    int // the number of bits of a hash that select its shard
 	shards  []shard
+	narrows narrows
 	full    error // the result of a new key without room
 	closing atomic.Bool
 
 	_ [64]byte // the fields below are written more often
 
-	txns sync.Pool
+	txns    sync.Pool // of *txn
+	members sync.Pool // of *together
 
 	used         atomic.Int64 // of MaxKeys
 	keys         atomic.Int64
@@ -66,13 +68,14 @@ func (s *Store) Do(_ context.Context, r weir.Request) (d weir.Decision, err erro
 }
 
 // narrow decides without a lock on a state that fits a word. It returns false, without a
-// change, if the state does not exist or is pinned, or may have to be carried over.
+// change, if the state does not exist or is pinned, may have to be carried over, or does not fit
+// the word.
 func (s *Store) narrow(b stepper, r *weir.Request, hash uint64, now int64, d *weir.Decision) bool {
-	e := s.shard(hash).narrow.Load().Find(hash)
+	e := s.narrows.find(hash)
 	if e == nil {
 		return false
 	}
-	a := algo.Ask{Op: algo.Op(r.Verb), Now: now, N: r.N}
+	a := algo.Ask{Op: algo.Op(r.Verb), Now: now, N: r.N, At: at(r)}
 	for {
 		w := e.Word.Load()
 		if w&pin != 0 || len(r.From) > 0 && w <= pack(now, 0) {
@@ -80,6 +83,9 @@ func (s *Store) narrow(b stepper, r *weir.Request, hash uint64, now int64, d *we
 		}
 		us, rem := unpack(w)
 		newUs, newRem, res := b.Step(us, rem, a)
+		if newRem >= maxUnits {
+			return false
+		}
 		if (newUs != us || newRem != rem) && !e.Word.CompareAndSwap(w, packed(newUs, newRem, now)) {
 			continue
 		}
@@ -100,28 +106,29 @@ func (s *Store) locked(b stepper, r *weir.Request, hash uint64, now int64, d *we
 	if len(r.From) > 0 || s.closing.Load() {
 		return false
 	}
-	a := algo.Ask{Op: algo.Op(r.Verb), Now: s.beginAt(sh, now), N: r.N}
+	a := algo.Ask{Op: algo.Op(r.Verb), Now: s.beginAt(sh, now), N: r.N, At: at(r)}
 	for e := sh.narrow.Load().Find(hash); ; {
 		w, us, rem := uint64(dropped), int64(0), int64(0)
 		if e != nil {
 			w = e.Word.Load()
 		}
 		if w != dropped {
-			us, rem = unpack(w)
+			us, rem = sh.pair(hash, w)
 		}
 		us, rem, res := b.Step(us, rem, a)
 		if w&pin != 0 && sh.reservations.Any(hash) {
-			res = algo.Await(r.Limit.Spec().Rule, []int64{us, rem}, a, res, sh.open(hash), nil)
+			state := b.State(us, rem)
+			res = algo.Await(r.Limit.Spec().Rule, state[:], a, res, sh.open(hash), nil)
 		}
 		switch {
 		case w != dropped:
-			if !e.Word.CompareAndSwap(w, packed(us, rem, a.Now)|w&pin) {
+			if !e.Word.CompareAndSwap(w, sh.word(hash, us, rem, a.Now)) {
 				continue // no longer pinned
 			}
 		case us == 0 || !s.acquire(1, int64(s.config.MaxKeys)):
 			return false
 		default:
-			s.addNarrow(sh, e, hash, pack(us, rem))
+			s.addNarrow(sh, hash, us, rem, a.Now)
 		}
 		if r.Verb == weir.Return {
 			s.sweeper.wake()
@@ -187,8 +194,7 @@ func (s *Store) DoAll(_ context.Context, rs []weir.Request, ds []weir.Decision) 
 		return false, err
 	}
 	now := s.clock.now()
-	var few together
-	if ok, decided := few.decide(s, rs, ds, now); decided {
+	if ok, decided := decideTogether(s, rs, ds, now); decided {
 		return ok, nil
 	}
 	t := s.txns.Get().(*txn)

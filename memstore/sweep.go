@@ -119,11 +119,11 @@ func (sh *shard) cursors() int { return sh.narrow.Load().Cursor + sh.wide.Cursor
 // returns the instant from which it is. It requires mu.
 func (s *Store) dropNarrow(sh *shard, e *table.Entry, now int64) (until int64) {
 	w := e.Word.Load()
-	switch us, _ := unpack(w); {
+	switch us, rem := unpack(w); {
 	case e.Hash.Load() == 0 || w == dropped:
 		return never
 	case w&^pin > pack(now, 0):
-		return us
+		return us + min(rem, 1)
 	case s.dropWord(sh, e, w):
 		return never
 	}
@@ -136,6 +136,7 @@ func (s *Store) dropWord(sh *shard, e *table.Entry, w uint64) bool {
 	if !e.Word.CompareAndSwap(w, dropped) {
 		return false
 	}
+	delete(sh.counts, e.Hash.Load())
 	s.keys.Add(-1)
 	s.freeKeys(sh, 1)
 	return true

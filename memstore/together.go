@@ -1,21 +1,18 @@
 package memstore
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/algo"
 	"github.com/floodweir/weir/memstore/internal/table"
 )
 
-// maxTogether is the largest number of requests of a together.
-const maxTogether = 8
-
-// A together is a txn of Takes on states that exist and fit a word: it needs no copies, and has
-// nothing to undo. It follows the protocol of [txn].
-type together struct {
-	members [maxTogether]member // by hash
-	n       int
-	pinned  int // members whose words are pinned
-}
+// A together is a txn of Takes on different states that exist and fit a word: it needs no copies,
+// and has nothing to undo. It follows the protocol of [txn]. Its members are in the order of their
+// hashes.
+type together []member
 
 // A member is a state in a together.
 type member struct {
@@ -23,122 +20,129 @@ type member struct {
 	request int // its index
 	sh      *shard
 	step    stepper
-	entry   *table.Entry
-	word    uint64 // without the pin
+	entry   *table.Entry // nil until its word is pinned
+	word    uint64       // without the pin
+	next    uint64       // the word if all requests are admitted
 }
 
-// decide decides requests as a txn does. It returns decided false, without a change, if only a txn
-// can decide.
-func (t *together) decide(s *Store, rs []weir.Request, ds []weir.Decision, now int64) (ok, decided bool) {
-	if !t.gather(s, rs) {
-		return false, false
+// fewTogether is the largest number of requests whose members are on the stack.
+const fewTogether = 8
+
+// decideTogether decides requests as a txn does. It returns decided false, without a change, if
+// only a txn can decide.
+func decideTogether(s *Store, rs []weir.Request, ds []weir.Decision, now int64) (ok, decided bool) {
+	for i := range rs {
+		if r := &rs[i]; r.Verb != weir.Take || len(r.From) > 0 || narrow(r.Limit) == nil {
+			return false, false
+		}
 	}
+	if len(rs) <= fewTogether {
+		var few [fewTogether]member
+		return together(few[:len(rs)]).decide(s, rs, ds, now)
+	}
+	many := s.members.Get().(*together)
+	*many = slices.Grow((*many)[:0], len(rs))[:len(rs)]
+	ok, decided = many.decide(s, rs, ds, now)
+	clear(*many)
+	s.members.Put(many)
+	return ok, decided
+}
+
+func (t together) decide(s *Store, rs []weir.Request, ds []weir.Decision, now int64) (ok, decided bool) {
+	t.gather(s, rs)
 	now = t.lock(s, now)
+	defer t.unlock()
 	if s.closing.Load() || !t.pin() {
-		t.finish()
 		return false, false
 	}
 	ok = true
-	var words [maxTogether]uint64
-	for i := range t.n {
-		m := &t.members[i]
+	for i := range t {
+		m := &t[i]
 		r := &rs[m.request]
 		us, rem := unpack(m.word)
 		us, rem, res := m.step.Step(us, rem, algo.Ask{Now: now, N: r.N})
-		words[i] = m.word
+		if rem >= maxUnits {
+			return false, false
+		}
+		m.next = m.word
 		if r.N > 0 {
-			words[i] = packed(us, rem, now)
+			m.next = packed(us, rem, now)
 		}
 		ok = ok && res.OK
 		r.Limit.Spec().Fill(&ds[m.request], &res, now)
 	}
 	if ok {
-		for i := range t.n {
-			t.members[i].word = words[i]
+		for i := range t {
+			t[i].word = t[i].next
 		}
 	}
-	t.finish()
 	return ok, true
 }
 
-// gather sorts the states of the requests. It returns false if there is one that needs a txn, or
-// that two requests share.
-func (t *together) gather(s *Store, rs []weir.Request) bool {
-	if len(rs) > maxTogether {
-		return false
-	}
+// gather makes the members of the requests.
+func (t together) gather(s *Store, rs []weir.Request) {
 	var sum uint64
 	for i := range rs {
 		r := &rs[i]
-		step := narrow(r.Limit)
-		if step == nil || r.Verb != weir.Take || len(r.From) > 0 {
-			return false
-		}
 		if i == 0 || r.Key != rs[i-1].Key {
 			sum = s.hash.sum(r.Key)
 		}
-		m := member{hash: stateHash(sum, r.Limit), request: i, step: step}
-		m.sh = s.shard(m.hash)
-		at := i
-		for ; at > 0 && t.members[at-1].hash >= m.hash; at-- {
-			if t.members[at-1].hash == m.hash {
-				return false
-			}
-			t.members[at] = t.members[at-1]
-		}
-		t.members[at] = m
+		hash := stateHash(sum, r.Limit)
+		t[i] = member{hash: hash, request: i, step: narrow(r.Limit), sh: s.shard(hash)}
 	}
-	t.n = len(rs)
-	return true
+	slices.SortFunc(t, func(a, b member) int { return cmp.Compare(a.hash, b.hash) })
 }
 
 // lock locks the shards, and returns the instant at which all of them decide.
-func (t *together) lock(s *Store, now int64) int64 {
-	for i := range t.n {
-		if sh := t.members[i].sh; t.first(i) {
+func (t together) lock(s *Store, now int64) int64 {
+	for i := range t {
+		if sh := t[i].sh; t.first(i) {
 			sh.mu.Lock()
 			now = max(now, sh.latest)
 		}
 	}
-	for i := range t.n {
+	for i := range t {
 		if t.first(i) {
-			s.beginAt(t.members[i].sh, now)
+			s.beginAt(t[i].sh, now)
 		}
 	}
 	return now
 }
 
 // first reports whether a member is the first one of its shard.
-func (t *together) first(i int) bool { return i == 0 || t.members[i].sh != t.members[i-1].sh }
+func (t together) first(i int) bool { return i == 0 || t[i].sh != t[i-1].sh }
 
-// pin pins the words. It returns false if there is a state that does not exist or has reservations.
-func (t *together) pin() bool {
-	for ; t.pinned < t.n; t.pinned++ {
-		m := &t.members[t.pinned]
-		if m.entry = m.sh.narrow.Load().Find(m.hash); m.entry == nil {
+// pin pins the words. It returns false if there is a state that does not exist, is that of two
+// requests, or has reservations or a count.
+func (t together) pin() bool {
+	for i := range t {
+		m := &t[i]
+		e := m.sh.narrow.Load().Find(m.hash)
+		if e == nil {
 			return false
 		}
-		for {
-			m.word = m.entry.Word.Load()
-			if m.word&pin != 0 {
+		for m.entry == nil {
+			if m.word = e.Word.Load(); m.word&pin != 0 {
 				return false
 			}
-			if m.entry.Word.CompareAndSwap(m.word, m.word|pin) {
-				break
+			if e.Word.CompareAndSwap(m.word, m.word|pin) {
+				m.entry = e
 			}
 		}
 	}
 	return true
 }
 
-// finish writes and unpins the words, and unlocks the shards.
-func (t *together) finish() {
-	for i := range t.pinned {
-		t.members[i].entry.Word.Store(t.members[i].word)
+// unlock writes and unpins the words, and unlocks the shards.
+func (t together) unlock() {
+	for i := range t {
+		if m := &t[i]; m.entry != nil {
+			m.entry.Word.Store(m.word)
+		}
 	}
-	for i := range t.n {
+	for i := range t {
 		if t.first(i) {
-			t.members[i].sh.mu.Unlock()
+			t[i].sh.mu.Unlock()
 		}
 	}
 }

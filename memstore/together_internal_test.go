@@ -18,7 +18,8 @@ func TestTogetherIsTxn(t *testing.T) {
 	limits := []weir.Limit{
 		weir.MustLimit("3/s burst 7"), weir.MustLimit("1/s"), weir.MustLimit("1000/m"), weir.MustLimit("1024/m burst 2"),
 		weir.MustLimit("5/s leaky_bucket burst 3 queue"), weir.MustLimit("5/s leaky_bucket burst 3"),
-		weir.MustLimit("9/m fixed_window"), weir.MustLimit("4/s").Named("n"),
+		weir.MustLimit("9/m fixed_window"), weir.MustLimit("3000/m fixed_window"),
+		weir.MustLimit("9/m sliding_window"), weir.MustLimit("4/s").Named("n"),
 	}
 	ctx := context.Background()
 	for seed := range uint64(4) {
@@ -26,7 +27,7 @@ func TestTogetherIsTxn(t *testing.T) {
 		now := int64(1_700_000_000_000_000)
 		var stores [2]*Store
 		for i := range stores {
-			s, err := New(Config{Clock: func() int64 { return now }, MaxKeys: []int{20, 1000}[seed%2], Full: Full(seed / 2)})
+			s, err := New(Config{Clock: func() int64 { return now }, MaxKeys: []int{80, 1000}[seed%2], Full: Full(seed / 2)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -38,14 +39,17 @@ func TestTogetherIsTxn(t *testing.T) {
 			if r.IntN(3) == 0 {
 				now += r.Int64N([]int64{2, 100_000, 3_000_000}[r.IntN(3)])
 			}
-			rs := make([]weir.Request, 1+r.IntN(10))
+			rs := make([]weir.Request, 1+r.IntN(2*fewTogether))
 			for i := range rs {
-				rs[i] = weir.Request{Key: "k" + strconv.Itoa(r.IntN(4)), Limit: limits[r.IntN(narrow)], N: r.Int64N(3)}
+				rs[i] = weir.Request{Key: "k" + strconv.Itoa(r.IntN(16)), Limit: limits[r.IntN(narrow)], N: r.Int64N(3)}
+				if rs[i].Limit.Capacity() > 1000 {
+					rs[i].N *= 300
+				}
 			}
 			if q := &rs[r.IntN(len(rs))]; r.IntN(4) == 0 {
 				q.Limit = limits[r.IntN(len(limits))]
 				switch q.Verb = weir.Verb(r.IntN(int(weir.Cancel) + 1)); {
-				case q.Limit.Algorithm() == "fixed_window" || q.Verb < weir.Reserve:
+				case q.Limit.Algorithm() == "sliding_window" || q.Verb < weir.Reserve:
 					q.Verb = min(q.Verb, weir.Reset)
 				default:
 					q.ID, q.TTL, q.N = strconv.Itoa(r.IntN(2)), time.Duration(1+r.IntN(2_000_000))*time.Microsecond, 1
@@ -78,10 +82,8 @@ func TestTogetherLosesNoUpdate(t *testing.T) {
 	k.r.Limit = weir.MustLimit("10/1000h")
 	k.hash = stateHash(k.s.hash.sum(k.r.Key), k.r.Limit)
 	k.do(t, weir.Take, 0) // 9 are left
-	var tg together
-	if !tg.gather(k.s, []weir.Request{k.r}) {
-		t.Fatal("gather = false, want true")
-	}
+	tg := make(together, 1)
+	tg.gather(k.s, []weir.Request{k.r})
 	tg.lock(k.s, k.now)
 	if !tg.pin() {
 		t.Fatal("pin = false, want true")
@@ -90,7 +92,7 @@ func TestTogetherLosesNoUpdate(t *testing.T) {
 	if k.s.narrow(narrow(k.r.Limit), &k.r, k.hash, k.now, &d) {
 		t.Errorf("%+v while a together decides on the key, want no decision", d)
 	}
-	tg.finish()
+	tg.unlock()
 	if d := k.do(t, weir.Take, 0); !d.OK || d.Remaining != 8 {
 		t.Errorf("afterwards %+v, want 8 remaining", d)
 	}

@@ -206,7 +206,8 @@ func (t *txn) loadNarrow(c *cell) {
 		}
 		if c.entry.Word.CompareAndSwap(w, w|pin) {
 			c.known, c.was = true, w
-			c.words[0], c.words[1] = unpack(w)
+			state := c.step.State(c.sh.pair(c.hash, w))
+			copy(c.words, state[:])
 			return
 		}
 	}

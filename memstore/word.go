@@ -8,15 +8,15 @@ import (
 	"github.com/floodweir/weir/memstore/internal/table"
 )
 
-// A narrow state is a token bucket's or leaky bucket's, packed into the word of an entry:
+// A narrow state is a pair of a stepper, packed into the word of an entry:
 //
 //	us<<11 | rem<<1 | pin
 //
-// us, below 2^53, and rem, below 2^10, are the instant at which the bucket is full. A
-// bucket that a decision finds full is packed as the instant of that decision, not as
-// zero, so that a decision with an earlier instant does not find it full too early.
-// Words compare like instants: a key is as if never used when its word is at most
-// that of now.
+// us is below 2^53, and rem below 2^10. Of a bucket, they are the instant at which it is full. Of a
+// fixed window, they are its last instant and the tokens taken in it; more tokens are in
+// shard.counts. A bucket that a decision finds full is packed as the instant of that decision,
+// not as zero, so that a decision with an earlier instant does not find it full too early. Words
+// compare like instants: a key is as if never used when its word is at most that of now.
 const (
 	pin      = 1
 	dropped  = table.Dropped // pinned, at an instant that the clock never reaches
@@ -38,9 +38,12 @@ func packed(us, rem, now int64) uint64 {
 	return pack(us, rem)
 }
 
-// A stepper is a rule whose state is one instant: of a token bucket or a leaky bucket.
+// A stepper is a rule whose state is a pair: of a token bucket, a leaky bucket or a fixed window.
 type stepper interface {
-	Units() int64
+	// Pair returns a state as a pair, and State a pair as a state.
+	Pair(state []int64) (us, rem int64)
+	State(us, rem int64) [2]int64
+
 	Step(us, rem int64, a algo.Ask) (int64, int64, algo.Result)
 	TakeOne(us, rem, now int64) (newUs, newRem int64, ok bool)
 }
@@ -60,6 +63,8 @@ func narrow(l weir.Limit) stepper {
 		if b.Units() <= maxUnits {
 			return b
 		}
+	case *algo.FixedWindow:
+		return b
 	}
 	return nil
 }

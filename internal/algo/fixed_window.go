@@ -106,12 +106,38 @@ func (w *FixedWindow) Params(now int64) []int64 {
 // Do implements [Rule].
 func (w *FixedWindow) Do(s []int64, a Ask) ([]int64, Result) {
 	s = grown(s, fixedWindowWords)
-	end, used := s[windowEnd], s[windowUsed]
-	if end <= a.Now {
-		end, used = 0, 0
+	last, used := w.Pair(s)
+	last, used, r := w.Step(last, used, a)
+	state := w.State(last, used)
+	return append(s[:0], state[:]...), r
+}
+
+// Pair returns the state s as that of Step.
+func (w *FixedWindow) Pair(s []int64) (last, used int64) {
+	if s[windowUsed] == 0 {
+		return 0, 0
 	}
-	n, ok := admit(a, w.count-used)
-	r := Result{OK: ok, Granted: n}
+	return s[windowEnd] - 1, s[windowUsed]
+}
+
+// State returns what Pair does not change.
+func (w *FixedWindow) State(last, used int64) [fixedWindowWords]int64 {
+	if used == 0 {
+		return [fixedWindowWords]int64{}
+	}
+	return [fixedWindowWords]int64{last + 1, used}
+}
+
+// Step is [FixedWindow.Do] on a pair, for a store that packs it into less than two words: the
+// last instant of the window, and the tokens taken in it. Pairs of windows that have not ended at
+// an instant are those above (instant, 0). Without tokens the instant does not matter.
+func (w *FixedWindow) Step(last, used int64, a Ask) (newLast, newUsed int64, r Result) {
+	end, taken := last+1, used
+	if end <= a.Now || used == 0 {
+		end, taken = 0, 0
+	}
+	n, ok := admit(a, w.count-taken)
+	r.OK, r.Granted = ok, n
 	switch {
 	case !ok && wanted(a) > w.count:
 		r.Retry = Never
@@ -119,26 +145,34 @@ func (w *FixedWindow) Do(s []int64, a Ask) ([]int64, Result) {
 		r.Retry = end - a.Now
 	case a.Op == Return:
 		if a.At == 0 || w.start(end) <= a.At && a.At < end {
-			used -= min(used, a.N)
+			taken -= min(taken, a.N)
 		}
 	case n > 0:
 		if end == 0 {
 			end = w.end(a.Now)
 		}
-		used = saturated(used, n, maxUsed)
+		taken = saturated(taken, n, maxUsed)
 	}
-	r.Balance = w.count - used
-	if used > 0 {
+	r.Balance = w.count - taken
+	if taken > 0 {
 		r.Reset = end - a.Now
 	}
 	switch {
 	case !ok || a.Op == Peek:
-		return s, r
-	case used == 0:
-		return zero(s), r
+		return last, used, r
+	case taken == 0:
+		return 0, 0, r
 	}
-	s[windowEnd], s[windowUsed] = end, used
-	return s, r
+	return end - 1, taken, r
+}
+
+// TakeOne is [FixedWindow.Step] for a Take of one token, without the result: it reports only
+// whether the token fits. If not, the state stays as it is, whatever TakeOne returns.
+func (w *FixedWindow) TakeOne(last, used, now int64) (newLast, newUsed int64, ok bool) {
+	if last < now || used == 0 {
+		return w.end(now) - 1, 1, true
+	}
+	return last, used + 1, used < w.count
 }
 
 // end is the end of the window that now is in.

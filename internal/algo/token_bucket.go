@@ -104,6 +104,14 @@ func stepped(s []int64, us, rem, now int64) []int64 {
 	return s
 }
 
+// Pair returns the state s, without a credit, as that of Step.
+func (b *TokenBucket) Pair(s []int64) (us, rem int64) { return s[tatUs], s[tatRem] }
+
+// State returns what Pair does not change.
+func (b *TokenBucket) State(us, rem int64) [tokenBucketWords]int64 {
+	return [tokenBucketWords]int64{us, rem}
+}
+
 // Step is [TokenBucket.Do] on the pair itself, for a store that packs it into
 // less than two words. A TAT that has passed comes back as 0, 0.
 func (b *TokenBucket) Step(us, rem int64, a Ask) (newUs, newRem int64, r Result) {

@@ -33,6 +33,8 @@ type Table struct {
 
 	bits int // the number of leading bits that all hashes have in common
 	used int // entries with a hash; guarded by mu
+
+	_ [16]byte // a Table has one cache line of its own
 }
 
 // An Entry holds the state of a hash.
