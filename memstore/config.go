@@ -102,7 +102,7 @@ func New(c Config) (*Store, error) {
 	s.clock.begin(c.Clock)
 	s.full = fmt.Errorf("memstore: %w: MaxKeys is %d, and no key without debt was found", weir.ErrFull, c.MaxKeys)
 	s.txns.New = func() any { return new(txn) }
-	s.members.New = func() any { return new(together) }
+	s.many.New = func() any { return new(many) }
 	makeShards(s)
 	if c.Snapshot != "" {
 		if err := s.resume(); err != nil {

@@ -25,8 +25,8 @@ type Store struct {
 
 	_ [64]byte // the fields below are written more often
 
-	txns    sync.Pool // of *txn
-	members sync.Pool // of *together
+	txns sync.Pool // of *txn
+	many sync.Pool // of *many
 
 	used         atomic.Int64 // of MaxKeys
 	keys         atomic.Int64

@@ -16,17 +16,29 @@ type together []member
 
 // A member is a state in a together.
 type member struct {
-	hash    uint64
-	request int // its index
-	sh      *shard
-	step    stepper
-	entry   *table.Entry // nil until its word is pinned
-	word    uint64       // without the pin
-	next    uint64       // the word if all requests are admitted
+	hashed
+	sh    *shard
+	step  stepper
+	entry *table.Entry // nil until its word is pinned
+	word  uint64       // without the pin
+	next  uint64       // the word if all requests are admitted
 }
 
-// fewTogether is the largest number of requests whose members are on the stack.
+// A hashed is the hash of a request. It is sorted before its member is made, because moving pointers
+// costs more.
+type hashed struct {
+	hash    uint64
+	request int
+}
+
+// fewTogether is the largest number of requests whose members are on the stack. Those of more are in
+// a pooled many.
 const fewTogether = 8
+
+type many struct {
+	hashes  []hashed
+	members together
+}
 
 // decideTogether decides requests as a txn does. It returns decided false, without a change, if
 // only a txn can decide.
@@ -37,19 +49,20 @@ func decideTogether(s *Store, rs []weir.Request, ds []weir.Decision, now int64) 
 		}
 	}
 	if len(rs) <= fewTogether {
+		var hashes [fewTogether]hashed
 		var few [fewTogether]member
-		return together(few[:len(rs)]).decide(s, rs, ds, now)
+		return together(few[:len(rs)]).decide(s, hashes[:len(rs)], rs, ds, now)
 	}
-	many := s.members.Get().(*together)
-	*many = slices.Grow((*many)[:0], len(rs))[:len(rs)]
-	ok, decided = many.decide(s, rs, ds, now)
-	clear(*many)
-	s.members.Put(many)
+	m := s.many.Get().(*many)
+	m.hashes, m.members = slices.Grow(m.hashes[:0], len(rs))[:len(rs)], slices.Grow(m.members[:0], len(rs))[:len(rs)]
+	ok, decided = m.members.decide(s, m.hashes, rs, ds, now)
+	clear(m.members)
+	s.many.Put(m)
 	return ok, decided
 }
 
-func (t together) decide(s *Store, rs []weir.Request, ds []weir.Decision, now int64) (ok, decided bool) {
-	t.gather(s, rs)
+func (t together) decide(s *Store, hashes []hashed, rs []weir.Request, ds []weir.Decision, now int64) (ok, decided bool) {
+	t.gather(s, hashes, rs)
 	now = t.lock(s, now)
 	defer t.unlock()
 	if s.closing.Load() || !t.pin() {
@@ -80,17 +93,19 @@ func (t together) decide(s *Store, rs []weir.Request, ds []weir.Decision, now in
 }
 
 // gather makes the members of the requests.
-func (t together) gather(s *Store, rs []weir.Request) {
+func (t together) gather(s *Store, hashes []hashed, rs []weir.Request) {
 	var sum uint64
 	for i := range rs {
 		r := &rs[i]
 		if i == 0 || r.Key != rs[i-1].Key {
 			sum = s.hash.sum(r.Key)
 		}
-		hash := stateHash(sum, r.Limit)
-		t[i] = member{hash: hash, request: i, step: narrow(r.Limit), sh: s.shard(hash)}
+		hashes[i] = hashed{stateHash(sum, r.Limit), i}
 	}
-	slices.SortFunc(t, func(a, b member) int { return cmp.Compare(a.hash, b.hash) })
+	slices.SortFunc(hashes, func(a, b hashed) int { return cmp.Compare(a.hash, b.hash) })
+	for i, h := range hashes {
+		t[i] = member{hashed: h, step: narrow(rs[h.request].Limit), sh: s.shard(h.hash)}
+	}
 }
 
 // lock locks the shards, and returns the instant at which all of them decide.

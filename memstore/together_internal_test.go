@@ -83,7 +83,7 @@ func TestTogetherLosesNoUpdate(t *testing.T) {
 	k.hash = stateHash(k.s.hash.sum(k.r.Key), k.r.Limit)
 	k.do(t, weir.Take, 0) // 9 are left
 	tg := make(together, 1)
-	tg.gather(k.s, []weir.Request{k.r})
+	tg.gather(k.s, make([]hashed, 1), []weir.Request{k.r})
 	tg.lock(k.s, k.now)
 	if !tg.pin() {
 		t.Fatal("pin = false, want true")
