@@ -22,7 +22,7 @@ func (s *Server) answer(r *pb.RateLimitRequest, d *decision) *pb.RateLimitRespon
 		Statuses:    make([]*pb.RateLimitResponse_DescriptorStatus, len(d.checks)),
 	}
 	// One allocation for all statuses, and one message for consecutive checks of a limit.
-	statuses := make([]pb.RateLimitResponse_DescriptorStatus, len(d.checks))
+	statuses, resets := make([]pb.RateLimitResponse_DescriptorStatus, len(d.checks)), make([]durationpb.Duration, len(d.checks))
 	var limit *ratelimit.Limit
 	var described *pb.RateLimitResponse_RateLimit
 	for i := range d.checks {
@@ -30,7 +30,7 @@ func (s *Server) answer(r *pb.RateLimitRequest, d *decision) *pb.RateLimitRespon
 		if a.limit != nil && a.limit != limit && !a.limit.Unlimited {
 			limit, described = a.limit, current(a.limit)
 		}
-		describe(&statuses[i], a, described, d.at)
+		describe(&statuses[i], a, described, &resets[i], d.at)
 		response.Statuses[i] = &statuses[i]
 	}
 	if s.c.ResponseHeaders {
@@ -49,8 +49,9 @@ func code(ok bool) pb.RateLimitResponse_Code {
 	return pb.RateLimitResponse_OVER_LIMIT
 }
 
-// describe sets the status of one descriptor, whose limit, if it has one, is described.
-func describe(to *pb.RateLimitResponse_DescriptorStatus, a *check, described *pb.RateLimitResponse_RateLimit, now time.Time) {
+// describe sets the status of one descriptor, whose limit, if it has one, is described. It uses until
+// for the time until the reset.
+func describe(to *pb.RateLimitResponse_DescriptorStatus, a *check, described *pb.RateLimitResponse_RateLimit, until *durationpb.Duration, now time.Time) {
 	switch {
 	case a.limit == nil:
 		to.Code = pb.RateLimitResponse_OK
@@ -62,7 +63,7 @@ func describe(to *pb.RateLimitResponse_DescriptorStatus, a *check, described *pb
 	to.Code = code(a.ok || a.role == shadow)
 	to.CurrentLimit = described
 	to.LimitRemaining = uint32(min(a.decision.Remaining, math.MaxUint32))
-	to.DurationUntilReset = seconds(reset(a, now))
+	until.Seconds, to.DurationUntilReset = seconds(reset(a, now)), until
 }
 
 // units lists the units, longest first.
@@ -118,12 +119,12 @@ func reset(a *check, now time.Time) time.Duration {
 }
 
 // seconds returns d in whole seconds, rounded up.
-func seconds(d time.Duration) *durationpb.Duration {
+func seconds(d time.Duration) int64 {
 	s := int64(d / time.Second)
 	if d%time.Second > 0 {
 		s++
 	}
-	return &durationpb.Duration{Seconds: s}
+	return s
 }
 
 // headers returns the fields for the limit that is nearest to its end: the last of those

@@ -3,6 +3,7 @@ package rls
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -58,12 +59,27 @@ type check struct {
 	decision weir.Decision
 }
 
-// A decision is a request and its result.
+// A decision is a request and its result. It is used again for later requests.
 type decision struct {
 	domain   *ratelimit.Domain // nil: unknown
 	checks   []check
 	admitted bool
 	at       time.Time
+
+	live []int // the indexes of deciding checks
+
+	// of the last call of the store
+	requests  []weir.Request
+	ends      []int // of the requests of each check
+	decisions []weir.Decision
+}
+
+// reset makes d ready for another request. It keeps only the memory.
+func (d *decision) reset() {
+	clear(d.checks)
+	clear(d.requests)
+	clear(d.decisions)
+	*d = decision{checks: d.checks[:0], live: d.live[:0], requests: d.requests[:0], ends: d.ends[:0], decisions: d.decisions[:0]}
 }
 
 var (
@@ -71,28 +87,28 @@ var (
 	errDescriptors = errors.New("rls: descriptors: want at least 1, got none: the rate limit descriptor list must not be empty")
 )
 
-// read finds the limits of a request.
-func (s *Server) read(gens *generations, r *pb.RateLimitRequest) (*decision, error) {
+// read finds the limits of a request, for d, which is reset.
+func (s *Server) read(gens *generations, r *pb.RateLimitRequest, d *decision) error {
 	descriptors := r.GetDescriptors()
 	switch n := len(descriptors); {
 	case r.GetDomain() == "":
-		return nil, errDomain
+		return errDomain
 	case n == 0:
-		return nil, errDescriptors
+		return errDescriptors
 	case n > MaxDescriptors:
-		return nil, fmt.Errorf("rls: descriptors: got %[2]d, want at most %[1]d", MaxDescriptors, n)
+		return fmt.Errorf("rls: descriptors: got %[2]d, want at most %[1]d", MaxDescriptors, n)
 	}
-	d := &decision{domain: gens.now.Domain(r.GetDomain()), checks: make([]check, len(descriptors))}
+	d.domain, d.checks = gens.now.Domain(r.GetDomain()), slices.Grow(d.checks, len(descriptors))[:len(descriptors)]
 	if d.domain == nil {
 		for i := range d.checks {
 			d.checks[i].ok = true
 		}
-		return d, nil
+		return nil
 	}
 	var few [8]ratelimit.Entry
 	for i, descriptor := range descriptors {
-		if err := s.readOne(gens, d, &d.checks[i], r, descriptor, few[:0]); err != nil {
-			return nil, fmt.Errorf("rls: descriptors[%d]: %w", i, err)
+		if err := s.readOne(d, &d.checks[i], r, descriptor, few[:0]); err != nil {
+			return fmt.Errorf("rls: descriptors[%d]: %w", i, err)
 		}
 	}
 	dropReplaced(d.checks)
@@ -105,13 +121,13 @@ func (s *Server) read(gens *generations, r *pb.RateLimitRequest) (*decision, err
 		}
 	}
 	if requests > bounds.MaxBatch {
-		return nil, fmt.Errorf("rls: descriptors: want at most %d, and those with a limit of their own count twice, got %d", MaxDescriptors, requests)
+		return fmt.Errorf("rls: descriptors: want at most %d, and those with a limit of their own count twice, got %d", MaxDescriptors, requests)
 	}
-	return d, nil
+	return nil
 }
 
 // readOne finds the limit of one descriptor.
-func (s *Server) readOne(gens *generations, d *decision, a *check, r *pb.RateLimitRequest, from *common.RateLimitDescriptor, few []ratelimit.Entry) error {
+func (s *Server) readOne(d *decision, a *check, r *pb.RateLimitRequest, from *common.RateLimitDescriptor, few []ratelimit.Entry) error {
 	a.ok = true
 	a.hits, a.refund = uint64(max(1, r.GetHitsAddend())), from.GetIsNegativeHits()
 	if h := from.GetHitsAddend(); h != nil {

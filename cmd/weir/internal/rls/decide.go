@@ -3,6 +3,7 @@ package rls
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/floodweir/weir"
 )
@@ -13,13 +14,13 @@ import (
 // mode deny, they are left out and the others are decided again. In the end exactly the
 // limits that admit the request are charged.
 func (s *Server) decide(ctx context.Context, d *decision) error {
-	live := make([]int, 0, len(d.checks))
+	live := d.live[:0]
 	for i := range d.checks {
 		if d.checks[i].deciding {
 			live = append(live, i)
 		}
 	}
-	d.admitted = admitted(d.checks)
+	d.live, d.admitted = live, admitted(d.checks)
 	for len(live) > 0 {
 		asked := asIs
 		if !d.admitted { // denied by a limit of 0
@@ -166,13 +167,13 @@ func (a *check) setDecision(ds []weir.Decision) {
 
 // doAll sends the requests of the checks with the given indexes to the store.
 func (s *Server) doAll(ctx context.Context, d *decision, places []int, f mode) (bool, error) {
-	rs := make([]weir.Request, 0, len(places)+4)
-	ends := make([]int, len(places))
-	for i, at := range places {
+	rs, ends := slices.Grow(d.requests[:0], len(places)), d.ends[:0]
+	for _, at := range places {
 		rs = d.checks[at].requests(rs, f)
-		ends[i] = len(rs)
+		ends = append(ends, len(rs))
 	}
-	ds := make([]weir.Decision, len(rs))
+	ds := slices.Grow(d.decisions[:0], len(rs))[:len(rs)]
+	d.requests, d.ends, d.decisions = rs, ends, ds
 	all, err := s.ask(ctx, rs, ds)
 	if err != nil {
 		return false, err

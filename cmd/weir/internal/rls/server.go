@@ -73,6 +73,7 @@ type Server struct {
 	overrides  overrides
 	budgets    budgets
 	labels     labels
+	free       sync.Pool    // of *decision
 	lastLogged atomic.Int64 // Unix time of the last store error in the log, in s
 }
 
@@ -166,8 +167,15 @@ func (s *Server) ShouldRateLimit(ctx context.Context, r *pb.RateLimitRequest) (*
 	if gens.now == nil {
 		return nil, status.Error(codes.Unavailable, "rls: no rate limit configuration is loaded")
 	}
-	d, err := s.read(gens, r)
-	if err != nil {
+	d, ok := s.free.Get().(*decision)
+	if !ok {
+		d = new(decision)
+	}
+	defer func() {
+		d.reset()
+		s.free.Put(d)
+	}()
+	if err := s.read(gens, r, d); err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	if err := s.decide(ctx, d); err != nil {
