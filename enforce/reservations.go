@@ -35,12 +35,12 @@ type reservations struct {
 }
 
 // newReservations returns the reservations of a request.
-func (e *Enforcer) newReservations(p *Admission) *reservations {
+func (e *Enforcer) newReservations(ctx context.Context, a policy.Attributes) *reservations {
 	r, ok := e.free.Get().(*reservations)
 	if !ok {
 		r = &reservations{id: rand.Text()}
 	}
-	r.enforcer, r.ctx, r.a = e, p.ctx, p.a
+	r.enforcer, r.ctx, r.a = e, ctx, a
 	return r
 }
 
@@ -72,6 +72,9 @@ func byResult(c *policy.Config) bool {
 	return c.Count == policy.CountFailures || c.Count == policy.CountSuccesses || c.Settle != policy.Settle{}
 }
 
+// leaseOf returns the TTL of a slot.
+func leaseOf(r *weir.Request) time.Duration { return min(r.Limit.Period(), bounds.MaxTTL) }
+
 // isSlot reports whether a request is for a concurrency limit.
 func isSlot(r *weir.Request) bool { return r.Limit.IsConcurrency() }
 
@@ -88,7 +91,7 @@ func (e *Enforcer) prepare(p *Admission, charges []policy.Charge, admitted bool)
 		for j := charges[i].From; j < charges[i].To; j++ {
 			rq, ttl := &p.q.Requests[j], e.c.SettleTTL
 			if isSlot(rq) {
-				ttl = min(rq.Limit.Period(), bounds.MaxTTL)
+				ttl = leaseOf(rq)
 				if rq.N == 0 {
 					continue // nothing to reserve
 				}
@@ -96,7 +99,7 @@ func (e *Enforcer) prepare(p *Admission, charges []policy.Charge, admitted bool)
 				continue
 			}
 			if p.reserved == nil {
-				p.reserved = e.newReservations(p)
+				p.reserved = e.newReservations(p.ctx, p.a)
 			}
 			rq.ID, rq.TTL = p.reserved.id, ttl
 			if rq.N > 0 && !keeps { // 0 tokens cannot be reserved
@@ -126,21 +129,32 @@ func (p *Admission) record(store weir.Store, charges []policy.Charge) {
 				reserved.tokens = append(reserved.tokens, one)
 				continue
 			}
-			reserved.slots = append(reserved.slots, one)
-			if every := max(rq.TTL/3, time.Millisecond); reserved.every == 0 || every < reserved.every {
-				reserved.every = every
-			}
+			reserved.addSlot(&one)
 		}
 	}
+	if len(reserved.slots) > 0 {
+		reserved.arm()
+	}
+}
+
+// addSlot adds a slot. It requires mu, and that the caller calls arm then.
+func (r *reservations) addSlot(slot *reservation) {
+	r.slots = append(r.slots, *slot)
+	if every := max(slot.request.TTL/3, time.Millisecond); r.every == 0 || every < r.every {
+		r.every = every
+	}
+}
+
+// arm starts the timer of the renewals. It requires mu.
+func (r *reservations) arm() {
 	switch {
-	case len(reserved.slots) == 0:
-	case reserved.timer == nil:
-		reserved.timer, reserved.armed = time.AfterFunc(reserved.every, reserved.renew), true
-	case !reserved.armed:
-		reserved.timer.Reset(reserved.every)
-		reserved.armed = true
-	case reserved.timer.Stop(): // otherwise renew runs and resets the timer
-		reserved.timer.Reset(reserved.every)
+	case r.timer == nil:
+		r.timer, r.armed = time.AfterFunc(r.every, r.renew), true
+	case !r.armed:
+		r.timer.Reset(r.every)
+		r.armed = true
+	case r.timer.Stop(): // otherwise renew runs and resets the timer
+		r.timer.Reset(r.every)
 	}
 }
 

@@ -17,6 +17,7 @@ type Entry struct {
 	start      time.Duration // by Registry.clock
 	decision   weir.Decision
 	invocation *invocation // nil if it holds nothing
+	slot       *enforce.Slot
 	exits      []func(error)
 	done       atomic.Bool
 }
@@ -24,7 +25,6 @@ type Entry struct {
 // begin starts the call.
 func (e *Entry) begin() {
 	e.guard.count.passed.Add(1)
-	e.guard.count.running.Add(1)
 	e.start = e.guard.registry.clock()
 }
 
@@ -40,7 +40,7 @@ func (e *Entry) Exit(err error) {
 	}
 	c := &e.guard.count
 	c.busy.Add(int64(e.guard.registry.clock() - e.start))
-	c.running.Add(-1)
+	c.finished.Add(1)
 	r := enforce.Result{Status: 200}
 	if err != nil {
 		c.failed.Add(1)
@@ -48,6 +48,10 @@ func (e *Entry) Exit(err error) {
 		r.ClientGone = errors.Is(err, context.Canceled) && errors.Is(e.ctx.Err(), context.Canceled)
 	}
 	defer e.exit(err) // also if Config.Observe panics
+	if e.slot != nil {
+		e.slot.Exit()
+		e.slot = nil
+	}
 	if e.invocation != nil {
 		e.guard.leave(e.invocation, r)
 		e.invocation = nil

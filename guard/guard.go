@@ -21,7 +21,7 @@ type Guard struct {
 
 // counters is the number of calls of a guard, by outcome.
 type counters struct {
-	passed, denied, undecided, failed, keyFaults, running, busy atomic.Int64
+	passed, denied, undecided, failed, keyFaults, finished, busy atomic.Int64
 }
 
 // An invocation is a call at an enforcer. It is reused.
@@ -85,10 +85,8 @@ func (e *Entry) admit(ctx context.Context, g *Guard, key string, n int64, answer
 	now := g.group.resolved.Load()
 	ask := now.enforcer != nil
 	if now.singleStore != nil && key == "" && n == 1 && fault == nil {
-		if d, err := now.singleStore.Do(e.ctx, now.single); err == nil {
-			if e.decision, ask = d, false; !d.OK {
-				return g.denied(messageLimited, d, nil)
-			}
+		if ask = !e.askSingle(now); !ask && !e.decision.OK {
+			return g.denied(messageLimited, e.decision, nil)
 		}
 	}
 	if ask {
@@ -103,6 +101,21 @@ func (e *Entry) admit(ctx context.Context, g *Guard, key string, n int64, answer
 	}
 	e.begin()
 	return nil
+}
+
+// askSingle sets the decision, and the slot, of the request of now.single. It reports false if the
+// store makes no decision.
+func (e *Entry) askSingle(now *resolved) bool {
+	var err error
+	if now.single.Verb == weir.Reserve {
+		e.decision, e.slot, err = now.enforcer.EnterSlot(e.ctx, now.single)
+	} else {
+		e.decision, err = now.singleStore.Do(e.ctx, now.single)
+	}
+	if err != nil {
+		e.decision = weir.Decision{OK: true}
+	}
+	return err == nil
 }
 
 // enterLimits asks the limits about a call.

@@ -76,9 +76,10 @@ func (p *group) status() Status {
 func (g *Guard) status() Status {
 	s, c := g.group.status(), &g.count
 	s.Function, s.File, s.Line, s.BuiltBy = g.resource.Function, g.resource.File, g.resource.Line, g.resource.BuiltBy
+	finished := c.finished.Load() // before Passed, so that Running is not negative
 	s.Passed, s.Denied, s.Undecided = c.passed.Load(), c.denied.Load(), c.undecided.Load()
 	s.KeyFaults = c.keyFaults.Load()
-	s.Failed, s.Running, s.Busy = c.failed.Load(), c.running.Load(), time.Duration(c.busy.Load())
+	s.Failed, s.Running, s.Busy = c.failed.Load(), s.Passed-finished, time.Duration(c.busy.Load())
 	return s
 }
 

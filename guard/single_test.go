@@ -156,3 +156,25 @@ func TestSingleRefused(t *testing.T) {
 		t.Errorf("%d calls passed, want 1: those before cost no token", n)
 	}
 }
+
+// TestSingleSlotIsRenewed checks that a call with an empty key keeps its slot for longer than the
+// lease, also if the memory of its slot was that of a call before.
+func TestSingleSlotIsRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := registry(t, guard.Config{}).MustGuard(guard.Resource{Name: "f", Limits: limits("1 concurrency lease 3s")})
+		for range 3 {
+			e, err := g.Enter(t.Context(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 5 {
+				time.Sleep(2 * time.Second)
+				if n := passed(t, g, "", 1); n != 0 {
+					t.Fatal("a second call passed, want the slot renewed")
+				}
+			}
+			e.Exit(nil)
+			synctest.Wait() // for a renewal at this instant, which then returns the slot
+		}
+	})
+}
