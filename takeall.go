@@ -31,8 +31,8 @@ func takeAll(ctx context.Context, store Store, rs []Request, ds []Decision) (Dec
 // A batch has room for the usual number of requests, so that those of a caller need none of the
 // heap.
 type batch struct {
-	rs [8]Request
-	ds [8]Decision
+	rs [32]Request
+	ds [32]Decision
 }
 
 var batches = sync.Pool{New: func() any { return new(batch) }}

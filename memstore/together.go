@@ -43,26 +43,37 @@ type many struct {
 // decideTogether decides requests as a txn does. It returns decided false, without a change, if
 // only a txn can decide.
 func decideTogether(s *Store, rs []weir.Request, ds []weir.Decision, now int64) (ok, decided bool) {
+	if len(rs) <= fewTogether {
+		var few [fewTogether]member
+		t := together(few[:len(rs)])
+		if !t.gatherFew(s, rs) {
+			return false, false
+		}
+		return t.decide(s, rs, ds, now)
+	}
 	for i := range rs {
-		if r := &rs[i]; r.Verb != weir.Take || len(r.From) > 0 || narrow(r.Limit) == nil {
+		if stepOf(&rs[i]) == nil {
 			return false, false
 		}
 	}
-	if len(rs) <= fewTogether {
-		var hashes [fewTogether]hashed
-		var few [fewTogether]member
-		return together(few[:len(rs)]).decide(s, hashes[:len(rs)], rs, ds, now)
-	}
 	m := s.many.Get().(*many)
 	m.hashes, m.members = slices.Grow(m.hashes[:0], len(rs))[:len(rs)], slices.Grow(m.members[:0], len(rs))[:len(rs)]
-	ok, decided = m.members.decide(s, m.hashes, rs, ds, now)
+	m.gather(s, rs)
+	ok, decided = m.members.decide(s, rs, ds, now)
 	clear(m.members)
 	s.many.Put(m)
 	return ok, decided
 }
 
-func (t together) decide(s *Store, hashes []hashed, rs []weir.Request, ds []weir.Decision, now int64) (ok, decided bool) {
-	t.gather(s, hashes, rs)
+// stepOf returns the rule of a request, or nil if it needs a txn.
+func stepOf(r *weir.Request) stepper {
+	if r.Verb != weir.Take || len(r.From) > 0 {
+		return nil
+	}
+	return narrow(r.Limit)
+}
+
+func (t together) decide(s *Store, rs []weir.Request, ds []weir.Decision, now int64) (ok, decided bool) {
 	now = t.lock(s, now)
 	defer t.unlock()
 	if s.closing.Load() || !t.pin() {
@@ -92,19 +103,39 @@ func (t together) decide(s *Store, hashes []hashed, rs []weir.Request, ds []weir
 	return ok, true
 }
 
-// gather makes the members of the requests.
-func (t together) gather(s *Store, hashes []hashed, rs []weir.Request) {
+// gatherFew makes the members of the requests. It returns false if one needs a txn.
+func (t together) gatherFew(s *Store, rs []weir.Request) bool {
 	var sum uint64
 	for i := range rs {
 		r := &rs[i]
+		step := stepOf(r)
+		if step == nil {
+			return false
+		}
 		if i == 0 || r.Key != rs[i-1].Key {
 			sum = s.hash.sum(r.Key)
 		}
-		hashes[i] = hashed{stateHash(sum, r.Limit), i}
+		hash, at := stateHash(sum, r.Limit), i
+		for ; at > 0 && t[at-1].hash > hash; at-- {
+			t[at] = t[at-1]
+		}
+		t[at] = member{hashed: hashed{hash, i}, step: step, sh: s.shard(hash)}
 	}
-	slices.SortFunc(hashes, func(a, b hashed) int { return cmp.Compare(a.hash, b.hash) })
-	for i, h := range hashes {
-		t[i] = member{hashed: h, step: narrow(rs[h.request].Limit), sh: s.shard(h.hash)}
+	return true
+}
+
+// gather makes the members of the requests, of which none needs a txn.
+func (m *many) gather(s *Store, rs []weir.Request) {
+	var sum uint64
+	for i := range rs {
+		if r := &rs[i]; i == 0 || r.Key != rs[i-1].Key {
+			sum = s.hash.sum(r.Key)
+		}
+		m.hashes[i] = hashed{stateHash(sum, rs[i].Limit), i}
+	}
+	slices.SortFunc(m.hashes, func(a, b hashed) int { return cmp.Compare(a.hash, b.hash) })
+	for i, h := range m.hashes {
+		m.members[i] = member{hashed: h, step: stepOf(&rs[h.request]), sh: s.shard(h.hash)}
 	}
 }
 

@@ -83,7 +83,9 @@ func TestTogetherLosesNoUpdate(t *testing.T) {
 	k.hash = stateHash(k.s.hash.sum(k.r.Key), k.r.Limit)
 	k.do(t, weir.Take, 0) // 9 are left
 	tg := make(together, 1)
-	tg.gather(k.s, make([]hashed, 1), []weir.Request{k.r})
+	if !tg.gatherFew(k.s, []weir.Request{k.r}) {
+		t.Fatal("gatherFew = false, want true")
+	}
 	tg.lock(k.s, k.now)
 	if !tg.pin() {
 		t.Fatal("pin = false, want true")

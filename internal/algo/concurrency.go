@@ -32,8 +32,9 @@ package algo
 type Concurrency struct{ count, lease int64 }
 
 // NewConcurrency makes the rule of count slots, of which each is leased for lease
-// µs unless its taker says otherwise. The count is at most 10,000. An error wraps
-// ErrRange and names the parameter, its value and what would be accepted.
+// µs unless its taker says otherwise. The count is at most 10,000, because a decision reads all
+// slots. That takes about 1 ns each here, but 1.2 µs each in the Lua twin, which holds up all of
+// Redis. An error wraps ErrRange and names the parameter, its value and what would be accepted.
 func NewConcurrency(count, lease int64) (*Concurrency, error) {
 	if err := checkCount(count, maxEntries); err != nil {
 		return nil, err
