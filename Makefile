@@ -39,7 +39,7 @@ racy := . $(addprefix ./,$(sort $(dir $(shell grep -lE '^\s+go [a-z]|\.Go\b|sync
 	./contrib/connect/... ./contrib/fiber/... ./contrib/grpc/... ./weirfile/published \
 	$(addprefix ./cmd/weir/internal/,access/... adjustment/... admin/... audit/... decisionlog/... demo/... forwardauth/... gateway/... httpapi/... live/... metrics/... nodes/... \
 	ratelimit/... respd/... rls/... run/... telemetry/... top/... traffic watch/...)
-both := . $(patsubst %/race_on_test.go,./%,$(wildcard */race_on_test.go */*/race_on_test.go))
+both := . $(sort $(patsubst %/race_on_test.go,./%,$(wildcard */race_on_test.go cmd/weir/internal/*/race_on_test.go)))
 plain = $(sort $(both) $(filter-out $(shell go list $(racy)),$(shell go list $(units))))
 
 # Build tags of checks and tests: the crash points of the flash sale, and gin without
