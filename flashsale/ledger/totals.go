@@ -78,7 +78,8 @@ func (l *orders) Totals(ctx context.Context, id string) (sale.OrderTotals, error
 			(SELECT count(*) FROM refunds f JOIN orders o ON o.reservation = f.reservation WHERE o.sale = $1 AND f.state = 'failed'),
 			(SELECT coalesce(sum(p.amount), 0) FROM refunds f JOIN payments p ON p.id = f.payment JOIN orders o ON o.reservation = f.reservation WHERE o.sale = $1 AND f.state = 'done'),
 			(SELECT count(*) FROM buried WHERE sale = $1),
-			(SELECT coalesce(sum(units), 0) FROM movements WHERE sale = $1)`, k.ID).Scan(&t.RefundDue, &t.Refunded, &t.RefundFailed, &t.Returned, &t.DeadLetters, &t.Movements)
+			(SELECT coalesce(sum(units), 0) FROM movements WHERE sale = $1 AND key IS NOT NULL) +
+			(SELECT coalesce(sum(m.units), 0) FROM orders o JOIN movements m ON m.reservation = o.reservation AND m.sale = o.sale WHERE o.sale = $1)`, k.ID).Scan(&t.RefundDue, &t.Refunded, &t.RefundFailed, &t.Returned, &t.DeadLetters, &t.Movements)
 	}))
 	if err != nil {
 		return sale.OrderTotals{}, err
