@@ -12,6 +12,9 @@ import (
 // writing costs nothing during the measurement.
 const maxBuffered = 4096
 
+// callsPerUser is the number of observations that most users make at most.
+const callsPerUser = 6
+
 // action returns the auditor's name of a call.
 func (c call) action() calllog.Action {
 	if c == session {

@@ -84,6 +84,11 @@ func (r *clients) newWorkers() []*worker {
 		w.arrivals = append(w.arrivals, event{due, int32(len(w.users))})
 		w.users = append(w.users, u)
 	}
+	if r.log != nil && !r.Sampled {
+		for _, w := range ws { // so that no buffer grows during the measurement
+			w.buffered = make([]calllog.Call, 0, min(maxBuffered, callsPerUser*len(w.users)))
+		}
+	}
 	return ws
 }
 
