@@ -72,8 +72,9 @@ const (
 	// reads an order again.
 	gatherFor = 5 * time.Millisecond
 
-	// gatherLoaded is for payments, each batch of which costs several statements and a sync.
-	gatherLoaded = 2 * gatherFor
+	// gatherLoaded is for payments, each batch of which costs several statements and a sync. The
+	// batches of several processes are as large as those of one only if they gather for longer.
+	gatherLoaded = 6 * gatherFor
 )
 
 // readBatch reads the orders of a batch.

@@ -14,7 +14,8 @@ import (
 const (
 	writeBatch    = 200
 	writeWait     = 5 * time.Millisecond // for more entries of a batch
-	loadedWait    = 4 * writeWait        // after a round of 10 entries that was not full
+	loadedSize    = 4                    // entries of a round
+	loadedWait    = 6 * writeWait        // after a round of loadedSize entries that was not full
 	maxStreams    = 50                   // that one round reads
 	maxTogether   = 1000                 // reservations of one transaction
 	maxDeliveries = 5                    // of an entry that the ledger does not accept
@@ -38,7 +39,7 @@ func (w *orderWriter) run(ctx context.Context) {
 			return
 		}
 		// More reservations come meanwhile, which then share the transaction.
-		if entries >= 10 && entries < writeBatch {
+		if entries >= loadedSize && entries < writeBatch {
 			wait.Reset(loadedWait)
 		} else {
 			wait.Reset(writeWait)

@@ -11,6 +11,9 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
+// LoadedSize is the size of a batch from which on the next one waits for Queue.Loaded.
+const LoadedSize = 4
+
 // Queue combines requests into batches. A request starts a batch at once if none is in progress
 // and none has ended for Gather; otherwise it joins the next batch. A batch starts Gather after
 // the end of the one before, or when it is full. While fewer than MaxCalls are in progress, it
@@ -20,7 +23,7 @@ type Queue[A, B any] struct {
 	MaxBatch int              // requests per batch
 	Wait     time.Duration    // before another batch starts beside those in progress
 	Gather   time.Duration    // between the end of a batch and the start of the next
-	Loaded   time.Duration    // the same after a batch of 10 or more that was not full; Gather if shorter
+	Loaded   time.Duration    // the same after a batch of LoadedSize or more that was not full; Gather if shorter
 	Keys     func(A) []string // requests that share a key are never in one batch
 
 	// Run sets the result of every request. It runs in its own goroutine, because callers can
@@ -87,7 +90,7 @@ func (c *Queue[A, B]) start() {
 // requires mu.
 func (c *Queue[A, B]) startOrGather() {
 	gather := c.Gather
-	if c.size >= 10 && c.size < c.MaxBatch {
+	if c.size >= LoadedSize && c.size < c.MaxBatch {
 		gather = max(gather, c.Loaded)
 	}
 	wait := gather - time.Since(c.ended)

@@ -264,7 +264,7 @@ func TestGatherFor(t *testing.T) {
 	})
 }
 
-// TestLoaded checks that the batch after one of 10 requests waits for longer, but not after a small
+// TestLoaded checks that the batch after one of LoadedSize requests waits for longer, but not after a small
 // or a full one.
 func TestLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -281,7 +281,7 @@ func TestLoaded(t *testing.T) {
 		for i, c := range []struct {
 			size int
 			next time.Duration // between its end and the start of the next batch
-		}{{9, 5}, {10, 20}, {11, 20}, {12, 5}, {1, 5}} {
+		}{{LoadedSize - 1, 5}, {LoadedSize, 20}, {11, 20}, {12, 5}, {1, 5}} {
 			ask(c.size)
 			g.more <- nothing
 			if c.size < 12 { // a full one starts at once
