@@ -33,7 +33,7 @@ func TestLayersUnderLoad(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	file := string(layers.Default())
-	const bound = "bulkhead: { max: 1024, max_waiters: 4096, wait: 1s }\n      adaptive: { min: 32, max: 1024, initial: 256 }"
+	const bound = "bulkhead: { max: 1024, max_waiters: 4096, wait: 1s }\n      adaptive: { min: 32, max: 1024, initial: 512 }"
 	if !strings.Contains(file, bound) {
 		t.Fatal("the default file has another bulkhead")
 	}

@@ -11,12 +11,16 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// LoadedSize is the size of a batch from which on the next one waits for Queue.Loaded.
-const LoadedSize = 4
+// Sizes of a batch. After one of LoadedSize or more the next one waits for Queue.Loaded, but not
+// when it has EnoughSize: a larger one hardly costs less for each request.
+const (
+	LoadedSize = 4
+	EnoughSize = 64
+)
 
 // Queue combines requests into batches. A request starts a batch at once if none is in progress
 // and none has ended for Gather; otherwise it joins the next batch. A batch starts Gather after
-// the end of the one before, or when it is full. While fewer than MaxCalls are in progress, it
+// the end of the one before, or when it has EnoughSize or is full. While fewer than MaxCalls are in progress, it
 // starts after at most Wait.
 type Queue[A, B any] struct {
 	MaxCalls int              // batches in progress at once
@@ -86,7 +90,7 @@ func (c *Queue[A, B]) start() {
 	}
 }
 
-// startOrGather starts the next batch if it is full, or when none has ended for Gather. It
+// startOrGather starts the next batch if it is large enough, or when none has ended for Gather. It
 // requires mu.
 func (c *Queue[A, B]) startOrGather() {
 	gather := c.Gather
@@ -94,7 +98,7 @@ func (c *Queue[A, B]) startOrGather() {
 		gather = max(gather, c.Loaded)
 	}
 	wait := gather - time.Since(c.ended)
-	if wait <= 0 || len(c.waiting) >= c.MaxBatch {
+	if wait <= 0 || len(c.waiting) >= min(EnoughSize, c.MaxBatch) {
 		c.start()
 	} else if !c.gathering {
 		c.gathering = true

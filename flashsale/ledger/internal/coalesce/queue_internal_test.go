@@ -302,3 +302,30 @@ func TestLoaded(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// TestEnough checks that a batch starts when it has EnoughSize, and not before.
+func TestEnough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGathered(1, 2*EnoughSize)
+		g.Gather = time.Second
+		ask := func(n int) {
+			for range n {
+				go g.Submit(t.Context(), "a")
+			}
+			synctest.Wait()
+		}
+		ask(1)
+		g.more <- nothing
+		synctest.Wait()
+		ask(EnoughSize - 1)
+		if len(g.calls) != 1 {
+			t.Fatalf("%d requests started a batch, want that they wait", EnoughSize-1)
+		}
+		ask(1)
+		if len(g.calls) != 2 || len(g.calls[1]) != EnoughSize {
+			t.Fatalf("batches %q, want the second with %d at once", g.calls, EnoughSize)
+		}
+		g.more <- nothing
+		synctest.Wait()
+	})
+}
