@@ -70,3 +70,11 @@ func BenchmarkOpen(b *testing.B) {
 	})
 	b.Run("view", func(b *testing.B) { bench(b, s, "GET", "/api/sales/a1", "", 200) })
 }
+
+// BenchmarkOverLimit measures a request over the limit of its user.
+func BenchmarkOverLimit(b *testing.B) {
+	policies := strings.NewReplacer("20/s burst 40", "1000000/s", "2/s burst 5", "1/h").Replace(string(layers.Default()))
+	s := open(b, selling(), layers.Config{Policies: []byte(policies)})
+	s.ServeHTTP(&sink{header: http.Header{}}, s.request("GET", "/api/sales/a1/ticket", "user", ""))
+	bench(b, s, "GET", "/api/sales/a1/ticket", "", http.StatusTooManyRequests)
+}

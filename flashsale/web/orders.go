@@ -124,10 +124,10 @@ func (c *call) pay(w http.ResponseWriter) {
 // payable returns what the mock payment provider charges for. It reads the order only if the
 // payment depends on it: the ledger returns the order with a payment, and the sale has the price.
 func (c *call) payable(after int64) (sale.Receipt, error) {
-	if reserved, err := c.config.Keys.OpenReceipt(c.id); err == nil && reserved.User == c.user && after == 0 {
-		v, err := c.config.Service.View(c.r.Context(), reserved.Sale)
+	if c.reserved != nil && after == 0 {
+		v, err := c.config.Service.View(c.r.Context(), c.reserved.Sale)
 		if err == nil && v.Sale.CheckAddress(sale.Address{}) == nil {
-			return sale.Receipt{Receipt: c.id, Order: reserved.ID, Sale: v.Sale, Quantity: reserved.Quantity, Price: v.Sale.Price * reserved.Units()}, nil
+			return sale.Receipt{Receipt: c.id, Order: c.reserved.ID, Sale: v.Sale, Quantity: c.reserved.Quantity, Price: v.Sale.Price * c.reserved.Units()}, nil
 		}
 	}
 	r, err := c.config.Service.Order(c.r.Context(), c.user, c.id)

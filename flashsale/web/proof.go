@@ -36,6 +36,7 @@ func (p prover) prove(w http.ResponseWriter) {
 	if c.route.receipt {
 		r, err := c.config.Keys.OpenReceipt(c.id)
 		if err == nil && r.User == c.user {
+			c.reserved = &r
 			c.r.Header[layers.ReceiptHeader] = []string{r.ID}
 			c.r.Header[layers.ProofHeader] = []string{"receipt"}
 			return

@@ -154,6 +154,8 @@ type call struct {
 	fault  *wire.RequestError // of the body
 	forged bool               // the proof is not valid, and a proxy in front trusts it
 	fewer  bool               // the user may hold fewer units than a member
+
+	reserved *sale.Reservation // of the user's receipt, if {id} is a valid one; else nil
 }
 
 // ServeHTTP implements http.Handler: L0, the session, the body, the layers and then the route's
