@@ -14,11 +14,11 @@ import (
 const (
 	writeBatch    = 200
 	writeWait     = 5 * time.Millisecond // for more entries of a batch
-	loadedSize    = 4                    // entries of a round
 	loadedWait    = 6 * writeWait        // after a round of loadedSize entries that was not full
-	maxStreams    = 50                   // that one round reads
-	maxTogether   = 1000                 // reservations of one transaction
-	maxDeliveries = 5                    // of an entry that the ledger does not accept
+	loadedSize    = 4
+	maxStreams    = 50   // that one round reads
+	maxTogether   = 1000 // reservations of one transaction
+	maxDeliveries = 5    // of an entry that the ledger does not accept
 	repairEvery   = time.Second
 )
 
@@ -31,21 +31,18 @@ type orderWriter struct {
 
 // run writes one round after the other until ctx ends.
 func (w *orderWriter) run(ctx context.Context) {
-	wait, entries := time.NewTimer(0), 0
-	defer wait.Stop()
-	for {
+	for entries := 0; ; {
 		sales := w.streams.take(ctx, maxStreams)
 		if sales == nil {
 			return
 		}
 		// More reservations come meanwhile, which then share the transaction.
+		pause := writeWait
 		if entries >= loadedSize && entries < writeBatch {
-			wait.Reset(loadedWait)
-		} else {
-			wait.Reset(writeWait)
+			pause = loadedWait
 		}
 		select {
-		case <-wait.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
 		}
 		entries = w.round(ctx, sales)
