@@ -11,6 +11,8 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"runtime/pprof"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -44,6 +46,9 @@ type Line struct {
 	Changed      int    // the rows that reconcile changed; or the length of the backlog
 }
 
+// ProfileVariable is the environment variable of a directory for the CPU profile of each process.
+const ProfileVariable = "FLASHSALE_PROFILES"
+
 // Merchant owns every sale that a process creates.
 const Merchant = "merchant"
 
@@ -57,6 +62,17 @@ func Serve(text string) error {
 		return errors.New("child: crash points want a build with -tags crashpoints")
 	}
 	ctx := context.Background()
+	if dir := os.Getenv(ProfileVariable); dir != "" {
+		profile, err := os.Create(filepath.Join(dir, fmt.Sprintf("shop-%d.pprof", os.Getpid())))
+		if err == nil {
+			err = pprof.StartCPUProfile(profile)
+		}
+		if err != nil {
+			return fmt.Errorf("child: %s: %w", ProfileVariable, err)
+		}
+		defer profile.Close()
+		defer pprof.StopCPUProfile()
+	}
 	var visits atomic.Int64
 	held := make(chan struct{})
 	if !o.Hold {
