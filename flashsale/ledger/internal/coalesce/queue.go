@@ -20,8 +20,8 @@ const (
 
 // Queue combines requests into batches. A request starts a batch at once if none is in progress
 // and none has ended for Gather; otherwise it joins the next batch. A batch starts Gather after
-// the end of the one before, or when it has EnoughSize or is full. While fewer than MaxCalls are in progress, it
-// starts after at most Wait.
+// the end of the one before, or when it has EnoughSize or is full. While fewer than MaxCalls are in
+// progress, it starts after at most Wait.
 type Queue[A, B any] struct {
 	MaxCalls int              // batches in progress at once
 	MaxBatch int              // requests per batch
