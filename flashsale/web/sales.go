@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -102,12 +103,9 @@ func (c *call) respond(w http.ResponseWriter, created int, f func(ctx context.Co
 	}
 }
 
-// wanted returns a quantity of a request, or 0, which the service refuses as it refuses n.
+// wanted returns a quantity of a request, or the nearest int, which the service refuses as well.
 func wanted(n int64) int {
-	if n != int64(int32(n)) {
-		return 0
-	}
-	return int(n)
+	return int(max(math.MinInt, min(n, math.MaxInt)))
 }
 
 // token reads the admission token and the quantity in the body.
