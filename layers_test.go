@@ -95,6 +95,7 @@ var layout = map[string]row{
 	"share":     {layer: 3}, // parts of limits, decided locally
 	"storetest": {layer: 3},
 
+	"share/internal/*": {layer: 2}, // the arithmetic of parts
 	"share/ledgertest": {layer: 4}, // the conformance suite of ledgers
 
 	"protect": {layer: 2}, // protection by resource, for every interface

@@ -19,8 +19,8 @@ import (
 //     deleted in between. An engine without such a counter uses the larger of its time in µs and
 //     the former version + 1.
 //  4. Load reads the time after the call begins, and not after any later call: times of one
-//     ledger never go back by more than Options.Skew. All callers see one clock. Leases end by
-//     it.
+//     ledger never go back by more than 1 s. All callers see one clock. Remainders
+//     refill by it.
 //  5. A row may be deleted from Swap.Keep after its last write on, and not earlier. Keep is 0
 //     for a row that may be deleted at once.
 //  6. After an error the caller does not know which rows were written. It loads them again: a
@@ -37,10 +37,10 @@ import (
 //
 // # Clocks
 //
-// A holder reads its own monotonic clock before it calls Load and stops before its lease ends
-// by the time that Load returned. The rates of the two clocks may differ by Options.Drift. An
-// engine without a clock may return the time of the caller's computer if all of them
-// are synchronized within Options.Skew.
+// The rates of the clocks of a ledger and of a holder may differ by Config.Drift. An engine without
+// a clock may return the time of the caller's computer if all of them are synchronized within 1 s.
+// A lease does not depend on this clock. It ends for its holder by the monotonic clock of the
+// holder, and for others after they have watched an unchanged row for as long.
 type Ledger interface {
 	// Load reads rows. It writes the row of names[i] to rows[i], which has the length of names,
 	// and returns the ledger's time, in whole µs.

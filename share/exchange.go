@@ -1,0 +1,325 @@
+package share
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/algo"
+	"github.com/floodweir/weir/internal/batching"
+	"github.com/floodweir/weir/share/internal/parts"
+)
+
+// An op is a request that the ledger decides or, without one, the turn of a share: it is renewed,
+// changed or returned.
+type op struct {
+	batching.Wait
+	entry *entry
+	r     *weir.Request
+	d     weir.Decision
+
+	own int64 // tokens from the share, which has neither them nor their capacity meanwhile
+}
+
+// Requests implements batching.Op.
+func (o *op) Requests() int { return 1 }
+
+// An exchange decides the ops of an entry by its row. It loads the row and puts into the remainder
+// what the holder gives back. It decides, takes out what the holder gets, and swaps the row. The
+// holder uses its share meanwhile. The steps are begin, load, and end after the swap. Load repeats
+// if another process has written the row.
+type exchange struct {
+	entry *entry
+	ops   []*op
+	asks  bool // an op has a request
+
+	give      parts.Part // already removed from the share
+	giveLevel int64
+	gave      int64      // the instant
+	hand      parts.Part // of the tokens of ops
+
+	row    row
+	in     *parts.Limit // the limit in force
+	now    int64
+	moment moment // of the reply of the last call
+	get    parts.Part
+	level  int64
+	seq    uint64
+	listed bool // the new row has the holder
+	rows   int  // of the last load
+	tries  int
+	sent   moment // before the swap
+}
+
+// begin removes from the share what ops need, and what is to be given back.
+func begin(c *settings, e *entry, ops []*op, m moment) *exchange {
+	x := &exchange{entry: e, ops: ops}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ops++ // a caller may leave before the end
+	if e.live(m) {
+		x.surrender(c, m)
+	} else {
+		e.drop()
+	}
+	for _, o := range ops {
+		if o.r == nil {
+			continue
+		}
+		x.asks = true
+		if !e.live(m) {
+			continue
+		}
+		switch o.r.Verb {
+		case weir.Take, weir.TakeUpTo, weir.Charge:
+			o.own = max(0, min(o.r.N, e.own.Level(e.now(m)), e.own.Size-1))
+			e.own.Take(e.limit, e.limit.Tokens(o.own), o.own, e.now(m))
+			x.hand = x.hand.Plus(e.limit.Tokens(o.own))
+		case weir.Peek:
+			o.own = min(o.r.N, max(0, e.own.Level(e.now(m))))
+		case weir.Reset:
+			clear(e.own.Words)
+		}
+	}
+	return x
+}
+
+// surrender removes the surplus of a share. It requires mu.
+func (x *exchange) surrender(c *settings, m moment) {
+	e, now := x.entry, x.entry.now(m)
+	x.gave = e.at(m)
+	to, level := e.target(c), max(0, e.own.Level(now))
+	if to == (parts.Part{}) {
+		x.give, x.giveLevel = e.own.Part, min(level, e.own.Size)
+		e.own = parts.Bank{}
+		return
+	}
+	give := e.own.Minus(to)
+	if give.Rate <= e.own.Rate/5 {
+		return
+	}
+	if e.limit.Bucket {
+		give.Size = max(0, give.Size)
+		part := int64(float64(level) / float64(e.own.Size) * float64(give.Size))
+		x.giveLevel = min(level, give.Size, max(level-to.Size, part))
+	} else {
+		give.Size = min(give.Size, level)
+		give.Rate, x.giveLevel = give.Size, give.Size
+	}
+	x.give = give
+	e.own.Take(e.limit, give, x.giveLevel, now)
+}
+
+// load reads the row, and those of the former limits of the first request. It returns the swap, or
+// none if there is nothing to write.
+func (x *exchange) load(c *settings, rows []Stored, at int64, sent, received moment) (s Swap, write bool, err error) {
+	e, r := x.entry, &x.row
+	*r, x.moment, x.get, x.level, x.listed = row{}, received, parts.Part{}, 0, false
+	if rows[0].Version != 0 {
+		if err = r.decode(rows[0].Data); err != nil {
+			return s, false, err
+		}
+	}
+	if x.now, x.in, err = r.open(e.limit, at, x.asks); err != nil {
+		return s, false, err
+	}
+	if e.limit.Labels && x.give != (parts.Part{}) {
+		x.now = max(x.now, x.gave) // what was given back was not free before
+	}
+	write = rows[0].Version == 0 && x.carry(rows[1:], at)
+	write = r.reclaim(x.in, e, sent, received, x.now) || write
+	mine := r.find(e.id)
+	back := at < e.floor-maxAhead // the clock of the ledger was set back
+	if mine == nil || mine.old || x.in != e.limit || back {
+		x.forget()
+	}
+	if mine != nil {
+		level := int64(0)
+		if e.sure && mine.seq == e.seq {
+			level = x.giveLevel
+		}
+		// The row has the share, and what the holder gave back or never got.
+		if more := mine.part.Minus(e.own.Part).Minus(x.hand); more != (parts.Part{}) {
+			r.rest.Put(x.in, more, level, x.now)
+			write = true
+		}
+	}
+	denied := false
+	for _, o := range x.ops {
+		if o.r != nil {
+			write = x.decide(c, o) || write
+			denied = denied || o.Err == nil && !o.d.OK
+		}
+	}
+	if !x.grant(c, denied) && !write {
+		return s, false, nil
+	}
+	x.list(c)
+	r.limit, r.at = x.in.Text, x.now
+	s = Swap{Name: e.name, Version: rows[0].Version, Data: r.encode(), Keep: time.Duration(r.keep(x.now)) * time.Microsecond}
+	if len(s.Data) > MaxRow {
+		return s, false, fmt.Errorf("share: row of %.40q: %w: got %d bytes, want at most %d", e.key, weir.ErrFull, len(s.Data), MaxRow)
+	}
+	return s, true, nil
+}
+
+// forget drops the share, and the tokens of ops with it: another process has it, or the limit has
+// changed.
+func (x *exchange) forget() {
+	x.entry.mu.Lock()
+	defer x.entry.mu.Unlock()
+	x.entry.drop()
+	x.entry.floor, x.hand = 0, parts.Part{}
+	for _, o := range x.ops {
+		o.own = 0
+	}
+}
+
+// former returns the names of the rows of former limits, whose state a new row carries over.
+func (x *exchange) former() (limits []*parts.Limit) {
+	if !x.asks {
+		return nil
+	}
+	for _, o := range x.ops {
+		if o.r == nil {
+			continue
+		}
+		for _, f := range o.r.From {
+			if d, err := parts.Divide(f); err == nil && rowName(x.entry.key, f) != x.entry.name {
+				limits = append(limits, d)
+			}
+		}
+		break
+	}
+	return limits
+}
+
+// carry carries the state under a former limit over into a new row, as if the shares of that limit
+// were used. It reports whether there was one.
+func (x *exchange) carry(rows []Stored, at int64) bool {
+	var first *weir.Request
+	for _, o := range x.ops {
+		if o.r != nil {
+			first = o.r
+			break
+		}
+	}
+	limits := x.former()
+	if first == nil || first.Verb == weir.Peek || first.N == 0 {
+		return false
+	}
+	for i := range rows {
+		var r row
+		if rows[i].Version == 0 || r.decode(rows[i].Data) != nil {
+			continue
+		}
+		now, in, err := r.open(limits[i], at, false)
+		if err != nil {
+			continue
+		}
+		for _, h := range r.holders {
+			r.rest.Put(in, h.part, 0, now)
+		}
+		b := &x.row.rest
+		if r.rest.Rule != nil {
+			b.Words = algo.Carry(algo.CarryMode(first.Carry), r.rest.Rule, r.rest.Words, b.Rule, nil, max(now, x.now))
+		}
+		return true
+	}
+	return false
+}
+
+// decide decides a request by the remainder and the tokens of the share. It reports whether the
+// state changed.
+func (x *exchange) decide(c *settings, o *op) (changed bool) {
+	e, r, b := x.entry, o.r, &x.row.rest
+	a := algo.Ask{Op: algo.Op(r.Verb), Now: x.now, N: r.N - o.own}
+	switch r.Verb {
+	case weir.Reset:
+		clear(b.Words)
+		a.Op, a.N = algo.Peek, 0
+	case weir.Return:
+		if !r.At.IsZero() {
+			a.At = max(1, r.At.UnixMicro())
+		}
+	}
+	res := b.Do(a)
+	if b.Rule == nil && r.Verb == weir.Charge && a.N > 0 {
+		o.Err = fmt.Errorf("share: charge: %w: the limit has changed, and shares of the former one have not ended", weir.ErrUnavailable)
+		return false
+	}
+	changed = r.Verb == weir.Reset || res.OK && r.Verb != weir.Peek && a.N > 0
+	switch r.Verb {
+	case weir.TakeUpTo:
+		res.Granted += o.own
+		res.OK = res.OK || o.own > 0
+	case weir.Take, weir.Charge:
+		if res.OK {
+			res.Granted += o.own
+		}
+	}
+	switch {
+	case res.OK:
+		res.Retry = 0
+	case r.N > x.in.Limit.Capacity():
+		res.Retry = algo.Never
+	case res.Retry == algo.Never || b.Rule == nil:
+		res.Retry = c.interval
+	}
+	e.mu.Lock()
+	if e.own.Rule != nil {
+		res.Balance += max(0, e.own.Level(e.now(x.moment)))
+	}
+	e.mu.Unlock()
+	r.Limit.Spec().Fill(&o.d, &res, x.now)
+	return changed
+}
+
+// end ends the exchange. It was written, if it had something to write, unless err is set; sent
+// reports whether it may have been written nevertheless.
+func (x *exchange) end(c *settings, wrote, sent bool, err error) {
+	e, m := x.entry, x.moment
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ops--
+	switch {
+	case err == nil && wrote:
+		e.seq, e.sure, e.listed = x.seq, true, x.listed
+		if x.listed {
+			e.until, e.renew = x.sent.local+c.usable, x.sent.local+c.lease/3
+		}
+		e.floor = max(e.floor, x.now)
+		e.own.Put(e.limit, x.get, x.level, e.now(m))
+	case err != nil && sent:
+		e.sure = false
+	case err != nil:
+		e.own.Put(e.limit, x.give, x.giveLevel, e.now(m))
+	}
+	for _, o := range x.ops {
+		if err != nil && o.Err == nil {
+			o.Err = err
+		}
+		if o.r == nil {
+			continue
+		}
+		takes := o.r.Verb == weir.Take || o.r.Verb == weir.TakeUpTo
+		denied := o.Err == nil && !o.d.OK
+		if takes && o.Err == nil && !denied {
+			e.denied = 0
+		}
+		if o.own > 0 && o.r.Verb != weir.Peek {
+			level := int64(0)
+			if o.Err != nil || denied {
+				level = o.own
+			}
+			e.own.Put(e.limit, e.limit.Tokens(o.own), level, e.now(m))
+		}
+		if takes && denied {
+			retry := o.d.RetryAfter.Microseconds()
+			e.denied, e.retry, e.repeats = o.r.N, m.local+retry, m.local+min(retry, c.interval)
+			if o.r.Verb == weir.TakeUpTo {
+				e.denied = 1
+			}
+		}
+	}
+}

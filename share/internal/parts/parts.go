@@ -1,0 +1,227 @@
+// Package parts has the arithmetic of dividing a limit: parts of it, and their states.
+package parts
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/algo"
+)
+
+const (
+	smallest = 100  // the capacity of the smallest limit that is divided
+	largest  = 1500 // the count of the largest sliding log, so that its entries fit a row
+
+	finest = 1 << 16 // the least number of units in which a rate is divided
+)
+
+// A Part is a part of a limit. The rate of a count is its size.
+type Part struct {
+	Rate int64 // in units of the limit
+	Size int64 // the capacity, in tokens
+}
+
+// Plus returns the sum of two parts.
+func (p Part) Plus(q Part) Part { return Part{p.Rate + q.Rate, p.Size + q.Size} }
+
+// Minus returns the difference of two parts.
+func (p Part) Minus(q Part) Part { return Part{p.Rate - q.Rate, p.Size - q.Size} }
+
+// A Limit is a limit that can be divided.
+type Limit struct {
+	weir.Limit
+	Text   string // of the limit
+	Whole  Part
+	Span   int64 // µs in which one unit of a rate is one token
+	Bucket bool  // refilled continuously; otherwise a count
+	Labels bool  // windows begin at instants that all processes know
+}
+
+// Divide returns l with its units. An error wraps weir.ErrInvalid and has the reason why l cannot be
+// divided.
+func Divide(l weir.Limit) (*Limit, error) {
+	refuse := func(reason string) (*Limit, error) {
+		return nil, fmt.Errorf("share: limit %q: %w: cannot be divided: %s", l.Brief(), weir.ErrInvalid, reason)
+	}
+	d := &Limit{Limit: l, Text: l.String(), Whole: Part{l.Count(), l.Count()}}
+	switch c := l.Config().(type) {
+	case nil:
+		return nil, fmt.Errorf("share: limit: %w: got the zero Limit, want a limit", weir.ErrInvalid)
+	case weir.TokenBucket:
+		switch {
+		case c.Interval:
+			return refuse("a refill at the end of an interval comes at once, and each holder would have to know when")
+		case c.Warmup != 0:
+			return refuse("the warm-up of a holder would not depend on the others")
+		case c.Initial != nil:
+			return refuse("a holder does not know when a key is new")
+		}
+		d.Bucket = true
+	case weir.LeakyBucket:
+		switch {
+		case c.Queue:
+			return refuse("holders would delay independently, so requests would not leave one after the other")
+		case c.Nginx:
+			return refuse("nginx counts milliseconds and thousandths of a request, which have no exact parts")
+		case c.Shared:
+			return refuse("limits with different bursts share its state")
+		}
+		d.Bucket = true
+	case weir.FixedWindow:
+		if !c.Epoch && c.Calendar == "" {
+			return refuse("a window begins with the first request of a key, which only one process knows; add anchor epoch")
+		}
+		d.Labels = true
+	case weir.SlidingWindow:
+		d.Labels = true
+	case weir.SlidingLog:
+		if c.Count > largest {
+			return refuse(fmt.Sprintf("a row of a ledger has room for a log of %d requests", largest))
+		}
+	case weir.Concurrency:
+		return refuse("any process may renew or free a slot by its id")
+	default:
+		return refuse(l.Algorithm() + " has tokens of several tenants")
+	}
+	if l.Capacity() < smallest {
+		return refuse(fmt.Sprintf("its capacity is less than %d", smallest))
+	}
+	d.Span = l.Spec().Rule.Horizon()
+	if p := int64(l.Period() / time.Microsecond); p > 0 {
+		d.Span = p
+	}
+	if d.Bucket {
+		stretch := (finest + l.Count() - 1) / l.Count()
+		d.Whole, d.Span = Part{l.Count() * stretch, l.Capacity()}, d.Span*stretch
+		if d.Span > algo.MaxSpan || l.Spec().Rule.Horizon() > algo.MaxSpan/1024 {
+			return refuse("a part of it would take more than 100 years to fill")
+		}
+	}
+	return d, nil
+}
+
+// rule returns the arithmetic of a part, or nil if nothing fits it.
+func (l *Limit) rule(p Part) algo.Rule {
+	if p == l.Whole {
+		return l.Spec().Rule
+	}
+	if p.Rate <= 0 || p.Size <= 0 {
+		return nil
+	}
+	var config weir.LimitConfig
+	switch c := l.Config().(type) {
+	case weir.FixedWindow:
+		c.Count = p.Size
+		config = c
+	case weir.SlidingWindow:
+		c.Count = p.Size
+		config = c
+	case weir.SlidingLog:
+		c.Count = p.Size
+		config = c
+	default:
+		if b, err := algo.NewTokenBucket(p.Rate, l.Span, p.Size); err == nil {
+			return b
+		}
+		return nil
+	}
+	part, err := weir.NewLimit(config)
+	if err != nil {
+		return nil
+	}
+	return part.Spec().Rule
+}
+
+// Fraction returns the part with a rate, and the capacity that belongs to it.
+func (l *Limit) Fraction(rate int64) Part {
+	if !l.Bucket || rate <= 0 {
+		return Part{max(0, rate), max(0, rate)}
+	}
+	return Part{rate, max(1, int64(float64(l.Whole.Size)*(float64(rate)/float64(l.Whole.Rate))))}
+}
+
+// Tokens returns the part that n tokens are.
+func (l *Limit) Tokens(n int64) Part {
+	if l.Bucket {
+		return Part{0, n}
+	}
+	return Part{n, n}
+}
+
+// Reserve returns the part that is never granted, so that a process without a share is admitted.
+func (l *Limit) Reserve() Part {
+	return Part{(l.Whole.Rate + 15) / 16, (l.Whole.Size + 15) / 16}
+}
+
+// A Bank is a part of a limit and its state. Its methods get the limit, because a part of a limit
+// is put into many banks.
+type Bank struct {
+	Part
+	Rule  algo.Rule // nil: nothing fits
+	Words []int64
+}
+
+// Do decides a. Without a rule, it denies.
+func (b *Bank) Do(a algo.Ask) (r algo.Result) {
+	if b.Rule == nil {
+		r.OK = a.N == 0 || a.Op == algo.Return
+		return r
+	}
+	b.Words, r = b.Rule.Do(b.Words, a)
+	return r
+}
+
+// Level returns the number of whole tokens at now; negative in debt.
+func (b *Bank) Level(now int64) int64 {
+	return b.Do(algo.Ask{Op: algo.Peek, Now: now}).Balance
+}
+
+// Put adds a part with a level. The tokens that are missing from the part count as taken now.
+func (b *Bank) Put(l *Limit, p Part, level, now int64) {
+	if p == (Part{}) && level == 0 {
+		return
+	}
+	owed := p.Size - level
+	if b.Rule == nil && b.Part != (Part{}) { // more than the limit was granted, before it changed
+		owed = b.Size + p.Size
+	}
+	b.Become(l, b.Part.Plus(p), now)
+	if owed > 0 {
+		b.Do(algo.Ask{Op: algo.Charge, Now: now, N: owed})
+	}
+}
+
+// Take removes a part with a level. It requires both in b. What then exceeds the capacity of b is
+// lost.
+func (b *Bank) Take(l *Limit, p Part, level, now int64) {
+	if p == (Part{}) {
+		return
+	}
+	if spare := p.Size - level; spare > 0 {
+		b.Do(algo.Ask{Op: algo.Return, Now: now, N: spare})
+	}
+	b.Become(l, b.Part.Minus(p), now)
+}
+
+// Become changes the part, and keeps the number of tokens that are missing.
+func (b *Bank) Become(l *Limit, p Part, now int64) {
+	was := b.Rule
+	b.Part, b.Rule = p, l.rule(p)
+	switch {
+	case b.Rule == nil:
+		b.Words = nil
+	case was == nil:
+		b.Words = make([]int64, b.Rule.Words())
+	default:
+		b.Words = algo.Migrate(was, b.Words, b.Rule, nil, now)
+	}
+}
+
+// Open sets the rule of a bank whose part and words were stored. It reports whether the words
+// can be those of the rule.
+func (b *Bank) Open(l *Limit) bool {
+	b.Rule = l.rule(b.Part)
+	n := len(b.Words)
+	return b.Rule == nil || n == 0 || n >= b.Rule.Words() && (!b.Rule.Variable() || n%b.Rule.Words() == 0)
+}

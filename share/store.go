@@ -1,0 +1,311 @@
+package share
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/batching"
+	"github.com/floodweir/weir/internal/bounds"
+	"github.com/floodweir/weir/internal/missing"
+	"github.com/floodweir/weir/share/internal/parts"
+)
+
+// A Store decides by shares. New makes it. It is safe for concurrent use.
+type Store struct {
+	strict weir.Store
+	ledger Ledger
+	config Config
+	c      *settings
+	clock  *clock
+	seed   maphash.Seed
+	table  *table
+	limits limits
+	queues []batching.Queue[*op] // an entry always uses the same one
+
+	asked  atomic.Int64 // requests that the ledger decided
+	strong atomic.Int64 // requests that the strict store decided
+	closed atomic.Bool
+	stop   chan struct{}
+	ended  sync.WaitGroup
+}
+
+var _ weir.Store = (*Store)(nil)
+
+// New returns a Store that divides limits by a ledger. The strict store decides the limits that
+// [Supports] refuses. An error wraps weir.ErrInvalid.
+func New(strict weir.Store, ledger Ledger, c Config) (*Store, error) {
+	switch {
+	case missing.Value(strict):
+		return nil, fmt.Errorf("share: strict store: %w: got nil, want a store such as that of package redisstore", weir.ErrInvalid)
+	case missing.Value(ledger):
+		return nil, fmt.Errorf("share: ledger: %w: got nil, want a ledger such as NewMemory", weir.ErrInvalid)
+	}
+	c, err := c.normalize()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		strict: strict, ledger: ledger, config: c, c: c.settings(), clock: newClock(int64(c.Drift)),
+		seed: maphash.MakeSeed(), table: newTable(c.MaxKeys), queues: make([]batching.Queue[*op], c.InFlight), stop: make(chan struct{}),
+	}
+	for i := range s.queues {
+		s.queues[i] = batching.Queue[*op]{
+			Send: s.send, InFlight: 1, MaxBatch: MaxBatch, Timeout: c.Timeout, Closed: errClosed,
+			Failed: func(cause error) error { return unavailable("wait", cause) },
+		}
+	}
+	s.ended.Go(s.run)
+	return s, nil
+}
+
+var errClosed = fmt.Errorf("share: %w", weir.ErrClosed)
+
+// Close returns the shares, which takes at most a Timeout or two. Later requests get weir.ErrClosed. It closes
+// neither the strict store nor the ledger. Closing again does nothing. An error reports that
+// shares were not returned: they are unused until their leases end.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	close(s.stop)
+	s.ended.Wait()
+	s.c.closing.Store(true)
+	err := errors.Join(s.turns(s.clock.now(), 0), s.turns(s.clock.now(), 0)) // again those that got one meanwhile
+	for i := range s.queues {
+		s.queues[i].Close()
+	}
+	return err
+}
+
+// run gives turns to holders until Close.
+func (s *Store) run() {
+	t := time.NewTicker(s.config.Interval)
+	defer t.Stop()
+	var turns sync.WaitGroup
+	defer turns.Wait()
+	for last := s.clock.now(); ; {
+		select {
+		case <-s.stop:
+			return
+		case <-t.C:
+		}
+		m := s.clock.now()
+		dt := m.local - last.local
+		last = m
+		turns.Go(func() { _ = s.turns(m, dt) }) // holders whose turn fails get another one
+	}
+}
+
+// turns gives a turn to each holder that needs one, in one trip for each queue.
+func (s *Store) turns(m moment, dt int64) error {
+	due := make([][]*op, len(s.queues))
+	for i := range s.table.slots {
+		e := s.table.slots[i].Load()
+		if e == nil || !e.tick(s.c, m, dt) {
+			continue
+		}
+		q := e.lane % uint64(len(s.queues))
+		due[q] = append(due[q], &op{entry: e})
+	}
+	errs := make([]error, len(due))
+	var wg sync.WaitGroup
+	for i, ops := range due {
+		if len(ops) > 0 {
+			wg.Go(func() { errs[i] = s.turn(&s.queues[i], ops) })
+		}
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) turn(q *batching.Queue[*op], ops []*op) error {
+	err := q.Do(context.Background(), ops...)
+	for _, o := range ops {
+		o.entry.endTurn()
+		if err == nil {
+			err = o.Err
+		}
+	}
+	return err
+}
+
+// send makes the trip of a batch.
+func (s *Store) send(ops []*op) {
+	for t := newTrip(s.c, s.clock, ops); ; {
+		names := t.names()
+		if len(names) == 0 {
+			return
+		}
+		rows := make([]Stored, len(names))
+		ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeout)
+		for _, o := range ops {
+			o.Progress.Sent()
+		}
+		now, err := s.ledger.Load(ctx, names, rows)
+		if swaps := t.loaded(rows, now, err); len(swaps) > 0 {
+			t.swapped(s.ledger.Swap(ctx, swaps))
+		}
+		cancel()
+		for _, o := range ops {
+			o.Progress.Replied()
+		}
+	}
+}
+
+// Do implements [weir.Store].
+func (s *Store) Do(ctx context.Context, r weir.Request) (d weir.Decision, err error) {
+	if err := r.Validate(); err != nil {
+		return d, err
+	}
+	if s.closed.Load() {
+		return d, errClosed
+	}
+	hash := maphash.String(s.seed, r.Key) ^ r.Limit.Spec().ID
+	if e := s.table.find(hash, r.Key, r.Limit); e != nil && e.decide(&r, s.clock.now(), &d) {
+		return d, nil
+	}
+	return s.ask(ctx, r, hash)
+}
+
+// ask decides a request by the ledger, or by the strict store. It is not part of Do, whose
+// variables would be allocated.
+func (s *Store) ask(ctx context.Context, r weir.Request, hash uint64) (weir.Decision, error) {
+	l, reason := s.limits.divide(r.Limit)
+	switch {
+	case reason != nil:
+		s.strong.Add(1)
+		return s.strict.Do(ctx, r)
+	case r.Verb >= weir.Reserve:
+		return weir.Decision{}, fmt.Errorf("share: %s: %w: shares of %s have no reservations: turn shares off for it", r.Verb, weir.ErrInvalid, r.Limit.Brief())
+	}
+	s.asked.Add(1)
+	r.Key, r.From = strings.Clone(r.Key), slices.Clone(r.From) // the caller may use its memory again
+	e := s.table.enter(hash, r.Key, l)
+	defer e.leave()
+	o := &op{entry: e, r: &r}
+	if err := s.queues[e.lane%uint64(len(s.queues))].Do(ctx, o); err != nil {
+		return weir.Decision{}, err
+	}
+	if o.Err != nil {
+		return weir.Decision{}, o.Err
+	}
+	return o.d, nil
+}
+
+// DoAll implements [weir.Store]. Requests under limits that can be divided are decided first, one
+// after the other, and given back if another request is denied. Meanwhile other requests
+// may be denied for their tokens. If the process ends in between, the tokens stay charged.
+func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
+	if err := bounds.Check("share", weir.ErrInvalid, rs, len(ds)); err != nil {
+		return false, err
+	}
+	var strict []weir.Request
+	var places []int
+	for i := range rs {
+		if _, err := s.limits.divide(rs[i].Limit); err != nil {
+			strict, places = append(strict, rs[i]), append(places, i)
+		}
+	}
+	if len(strict) == len(rs) {
+		s.strong.Add(1)
+		return s.strict.DoAll(ctx, rs, ds)
+	}
+	ok, err := true, error(nil)
+	var charged []int
+	for i := range rs {
+		if slices.Contains(places, i) {
+			continue
+		}
+		r := rs[i]
+		if !ok && r.Verb <= weir.Charge {
+			r.Verb = weir.Peek
+		} else if !ok {
+			continue
+		}
+		if ds[i], err = s.Do(ctx, r); err != nil {
+			break
+		}
+		ok = ok && ds[i].OK
+		if r.Verb != weir.Peek && ds[i].Granted > 0 {
+			charged = append(charged, i)
+		}
+	}
+	if err == nil && len(strict) > 0 {
+		answers := make([]weir.Decision, len(strict))
+		all := ok
+		if all {
+			all, err = s.strict.DoAll(ctx, strict, answers)
+		} else {
+			for i := range strict {
+				if strict[i].Verb < weir.Return {
+					strict[i].Verb = weir.Peek
+					answers[i], err = s.strict.Do(ctx, strict[i])
+				}
+			}
+		}
+		for i, place := range places {
+			ds[place] = answers[i]
+		}
+		ok = all
+	}
+	if ok && err == nil {
+		return true, nil
+	}
+	for _, i := range charged {
+		back := rs[i]
+		back.Verb, back.N, back.At = weir.Return, ds[i].Granted, ds[i].At
+		if _, failed := s.Do(context.WithoutCancel(ctx), back); failed != nil && err == nil {
+			err = failed
+		}
+	}
+	return false, err
+}
+
+// Supports returns nil if l can be divided into shares. Otherwise the error wraps weir.ErrInvalid
+// and has the reason. A Store passes requests of such a limit to its strict store.
+func Supports(l weir.Limit) error {
+	_, err := parts.Divide(l)
+	return err
+}
+
+// limits caches which limits can be divided.
+type limits struct {
+	mu  sync.RWMutex
+	all map[weir.Limit]divided
+}
+
+type divided struct {
+	limit *parts.Limit
+	err   error
+}
+
+const maxLimits = 4096
+
+func (c *limits) divide(l weir.Limit) (*parts.Limit, error) {
+	c.mu.RLock()
+	d, ok := c.all[l]
+	c.mu.RUnlock()
+	if !ok {
+		d.limit, d.err = parts.Divide(l)
+		c.mu.Lock()
+		if c.all == nil || len(c.all) >= maxLimits {
+			c.all = map[weir.Limit]divided{}
+		}
+		c.all[l] = d
+		c.mu.Unlock()
+	}
+	return d.limit, d.err
+}

@@ -1,0 +1,120 @@
+package share
+
+import (
+	"errors"
+	"slices"
+	"time"
+)
+
+// A trip makes the exchanges of a batch of ops, by one Load and one Swap for all of them. Exchanges
+// whose rows another process has written meanwhile repeat them. The steps are names, loaded and
+// swapped, until names returns none.
+type trip struct {
+	c       *settings
+	clock   *clock
+	waiting []*exchange // for a Load
+	loading []*exchange
+	writing []*exchange // in the order of their swaps
+	swaps   []Swap
+	sent    moment
+}
+
+// maxTries bounds the repetitions. Each means that another process has written the row.
+const maxTries = 50
+
+var errContended = errors.New("other processes wrote the row too often; nothing was charged")
+
+func newTrip(c *settings, k *clock, ops []*op) *trip {
+	t := &trip{c: c, clock: k}
+	m := k.now()
+	byEntry := map[*entry]int{}
+	var groups [][]*op
+	for _, o := range ops {
+		i, ok := byEntry[o.entry]
+		if !ok {
+			i = len(groups)
+			byEntry[o.entry] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], o)
+	}
+	for _, group := range groups {
+		t.waiting = append(t.waiting, begin(c, group[0].entry, group, m))
+	}
+	return t
+}
+
+// names returns the names of the rows to load, at most MaxBatch; none if all exchanges have ended.
+func (t *trip) names() (names []string) {
+	t.loading = t.loading[:0]
+	used := map[string]bool{}
+	later := t.waiting[:0:0]
+	for _, x := range t.waiting {
+		own := []string{x.entry.name}
+		for _, d := range x.former() {
+			own = append(own, rowName(x.entry.key, d.Limit))
+		}
+		taken := func(name string) bool { return used[name] }
+		if slices.ContainsFunc(own, taken) || len(names)+len(own) > MaxBatch {
+			later = append(later, x)
+			continue
+		}
+		for _, name := range own {
+			used[name] = true
+		}
+		x.rows = len(own)
+		names = append(names, own...)
+		t.loading = append(t.loading, x)
+	}
+	t.waiting = later
+	t.sent = t.clock.now()
+	return names
+}
+
+// loaded continues with the rows, and returns the swaps; none if there is nothing to write.
+func (t *trip) loaded(rows []Stored, now time.Time, err error) []Swap {
+	received := t.clock.now()
+	t.writing, t.swaps = t.writing[:0], t.swaps[:0]
+	if err == nil {
+		t.clock.adjust(now.UnixMicro(), t.sent, received)
+		received = t.clock.now()
+	}
+	for _, x := range t.loading {
+		if err != nil {
+			x.moment = received
+			x.end(t.c, false, false, err)
+			continue
+		}
+		s, write, err := x.load(t.c, rows[:x.rows], now.UnixMicro(), t.sent, received)
+		rows = rows[x.rows:]
+		if err != nil || !write {
+			x.end(t.c, false, false, err)
+			continue
+		}
+		t.writing = append(t.writing, x)
+		t.swaps = append(t.swaps, s)
+	}
+	sent := t.clock.now()
+	for _, x := range t.writing {
+		x.sent = sent
+	}
+	return t.swaps
+}
+
+// swapped continues after the swap.
+func (t *trip) swapped(err error) {
+	m := t.clock.now()
+	for i, x := range t.writing {
+		x.moment = m
+		switch {
+		case err != nil || t.swaps[i].Done:
+			x.end(t.c, true, true, err)
+		case x.tries == maxTries:
+			x.end(t.c, false, false, unavailable("swap", errContended))
+		default:
+			x.tries++
+			t.c.conflicts.Add(1)
+			t.waiting = append(t.waiting, x)
+		}
+	}
+}
