@@ -53,7 +53,8 @@ func (c *clock) now() moment {
 	} else {
 		elapsed = int64(time.Since(c.start) / time.Microsecond)
 	}
-	m := moment{local: c.base + elapsed - (elapsed/1_000_000+1)*c.drift}
+	// It never goes back: per µs it loses one at most.
+	m := moment{local: c.base + elapsed - elapsed/1_000_000*c.drift - (elapsed%1_000_000*c.drift+999_999)/1_000_000}
 	if offset := c.offset.Load(); offset != unknown {
 		m.ledger = m.local + offset
 	}

@@ -5,6 +5,11 @@ import "github.com/floodweir/weir/share/internal/parts"
 // idleTicks is the number of ticks without a request after which a share is returned.
 const idleTicks = 3
 
+// idleLong is the number of ticks without a request after which the used part of a count is returned
+// too. Until then a holder waits until it is free again: what is returned counts as used at that
+// time.
+const idleLong = 100
+
 // tick measures the demand since the last tick, dt µs ago. It reports whether the holder needs a
 // turn: its lease is to be renewed, or it has more than it should have.
 func (e *entry) tick(c *settings, m moment, dt int64) bool {
@@ -15,9 +20,12 @@ func (e *entry) tick(c *settings, m moment, dt int64) bool {
 	if e.asked > 0 {
 		e.idle, e.asked = 0, 0
 	}
-	if now > e.demand {
+	switch expected := e.demand * float64(dt) / float64(e.limit.Span); {
+	case now > e.demand:
 		e.demand = (e.demand + now) / 2
-	} else {
+	case expected > 20 && now < e.demand/2: // not by chance
+		e.demand = now
+	default:
 		e.demand = e.demand*0.7 + now*0.3
 	}
 	switch {
@@ -78,10 +86,14 @@ func (x *exchange) grant(c *settings, denied bool) bool {
 	wants := e.wants(c) && x.in == d && (mine != nil || len(r.holders) < maxHolders)
 	if level := r.rest.Level(x.now); wants && !former && r.rest.Rule != nil && level >= 0 {
 		x.get, x.level = e.lacks(c, &r.rest, level)
+		if d.Bucket && x.asks && e.live(x.moment) { // the share was empty: it gets tokens too
+			room := e.own.Size + x.get.Size - e.own.Level(e.now(x.moment)) - x.level
+			x.level += max(0, min((level-x.level)/2, room))
+		}
 		r.rest.Take(d, x.get, x.level, x.now)
 	}
 	x.listed = e.own.Part.Plus(x.hand).Plus(x.get) != (parts.Part{}) || wants && (denied || mine != nil)
-	return x.get != (parts.Part{}) || x.listed != (mine != nil) || x.listed && x.moment.local >= e.renew
+	return x.get != (parts.Part{}) || x.level > 0 || x.listed != (mine != nil) || x.listed && x.moment.local >= e.renew
 }
 
 // lacks returns what the holder should get from a remainder with a level. It requires mu.

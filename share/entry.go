@@ -110,6 +110,9 @@ func (e *entry) decide(r *weir.Request, m moment, d *weir.Decision) bool {
 		}
 		if res.OK {
 			e.local++
+			if e.limit.Labels {
+				e.floor = e.at(m)
+			}
 			r.Limit.Spec().Fill(d, &res, e.at(m))
 			return true
 		}

@@ -89,7 +89,7 @@ func (x *exchange) surrender(c *settings, m moment) {
 	e, now := x.entry, x.entry.now(m)
 	x.gave = e.at(m)
 	to, level := e.target(c), max(0, e.own.Level(now))
-	if to == (parts.Part{}) {
+	if to == (parts.Part{}) && (e.limit.Bucket || level >= e.own.Size || e.idle > idleLong || c.closing.Load()) {
 		x.give, x.giveLevel = e.own.Part, min(level, e.own.Size)
 		e.own = parts.Bank{}
 		return
@@ -129,7 +129,7 @@ func (x *exchange) load(c *settings, rows []Stored, at int64, sent, received mom
 	write = rows[0].Version == 0 && x.carry(rows[1:], at)
 	write = r.reclaim(x.in, e, sent, received, x.now) || write
 	mine := r.find(e.id)
-	back := at < e.floor-maxAhead // the clock of the ledger was set back
+	back := e.floor > 0 && at < e.floor-maxAhead // the clock of the ledger was set back
 	if mine == nil || mine.old || x.in != e.limit || back {
 		x.forget()
 	}
@@ -261,7 +261,7 @@ func (x *exchange) decide(c *settings, o *op) (changed bool) {
 	switch {
 	case res.OK:
 		res.Retry = 0
-	case r.N > x.in.Limit.Capacity():
+	case r.Verb != weir.TakeUpTo && r.N > x.in.Capacity():
 		res.Retry = algo.Never
 	case res.Retry == algo.Never || b.Rule == nil:
 		res.Retry = c.interval
@@ -282,13 +282,15 @@ func (x *exchange) end(c *settings, wrote, sent bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ops--
+	if err == nil && e.limit.Labels {
+		e.floor = max(e.floor, x.now)
+	}
 	switch {
 	case err == nil && wrote:
 		e.seq, e.sure, e.listed = x.seq, true, x.listed
 		if x.listed {
 			e.until, e.renew = x.sent.local+c.usable, x.sent.local+c.lease/3
 		}
-		e.floor = max(e.floor, x.now)
 		e.own.Put(e.limit, x.get, x.level, e.now(m))
 	case err != nil && sent:
 		e.sure = false
@@ -317,6 +319,9 @@ func (x *exchange) end(c *settings, wrote, sent bool, err error) {
 		if takes && denied {
 			retry := o.d.RetryAfter.Microseconds()
 			e.denied, e.retry, e.repeats = o.r.N, m.local+retry, m.local+min(retry, c.interval)
+			if e.live(m) {
+				e.repeats = m.local + c.interval/2 // the share decides first
+			}
 			if o.r.Verb == weir.TakeUpTo {
 				e.denied = 1
 			}

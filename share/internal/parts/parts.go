@@ -177,7 +177,8 @@ func (b *Bank) Level(now int64) int64 {
 	return b.Do(algo.Ask{Op: algo.Peek, Now: now}).Balance
 }
 
-// Put adds a part with a level. The tokens that are missing from the part count as taken now.
+// Put adds a part with a level, which may be larger than the part's size if b has room for it.
+// Tokens that are missing from the part count as taken now.
 func (b *Bank) Put(l *Limit, p Part, level, now int64) {
 	if p == (Part{}) && level == 0 {
 		return
@@ -187,20 +188,25 @@ func (b *Bank) Put(l *Limit, p Part, level, now int64) {
 		owed = b.Size + p.Size
 	}
 	b.Become(l, b.Part.Plus(p), now)
-	if owed > 0 {
-		b.Do(algo.Ask{Op: algo.Charge, Now: now, N: owed})
+	b.owe(owed, now)
+}
+
+// owe adds n to the tokens that are missing.
+func (b *Bank) owe(n, now int64) {
+	if n > 0 {
+		b.Do(algo.Ask{Op: algo.Charge, Now: now, N: n})
+	} else if n < 0 {
+		b.Do(algo.Ask{Op: algo.Return, Now: now, N: -n})
 	}
 }
 
 // Take removes a part with a level. It requires both in b. What then exceeds the capacity of b is
 // lost.
 func (b *Bank) Take(l *Limit, p Part, level, now int64) {
-	if p == (Part{}) {
+	if p == (Part{}) && level == 0 {
 		return
 	}
-	if spare := p.Size - level; spare > 0 {
-		b.Do(algo.Ask{Op: algo.Return, Now: now, N: spare})
-	}
+	b.owe(level-p.Size, now)
 	b.Become(l, b.Part.Minus(p), now)
 }
 
