@@ -81,7 +81,7 @@ var layout = map[string]row{
 	"budget/stream": {layer: 2}, // streams event by event, and their ends
 
 	"memstore":                 {layer: 2},
-	"pgstore":                  {layer: 3},
+	"pgstore":                  {layer: 4}, // with a ledger of shares
 	"redisstore":               {layer: 2},
 	"policy":                   {layer: 2},
 	"policy/internal/*":        {layer: 1},
@@ -95,8 +95,9 @@ var layout = map[string]row{
 	"share":     {layer: 3}, // parts of limits, decided locally
 	"storetest": {layer: 3},
 
-	"share/internal/*": {layer: 2}, // the arithmetic of parts
-	"share/ledgertest": {layer: 4}, // the conformance suite of ledgers
+	"share/internal/*":  {layer: 2}, // the arithmetic of parts
+	"share/redisledger": {layer: 4}, // in Redis
+	"share/ledgertest":  {layer: 4}, // the conformance suite of ledgers
 
 	"protect": {layer: 2}, // protection by resource, for every interface
 

@@ -138,7 +138,7 @@ func (s *Store) decide(ops []*op) {
 
 func (s *Store) callDecide(ctx context.Context, c *batchCall, clock int64) (answer []int64, err error) {
 	var text string
-	err = s.call(ctx, func() error {
+	err = call(ctx, func() error {
 		return s.db.QueryRowContext(ctx, "SELECT weir_decide($1, $2, $3, $4, $5, $6, $7, $8, $9)::text", clock, c.names.String(), c.rules.String(),
 			c.named.String(), c.algorithms.String(), c.params.String(), c.starts.String(), c.requests.String(), c.sizes.String()).Scan(&text)
 	})

@@ -122,7 +122,7 @@ func (s *Store) read(ctx context.Context, names []row) (rows []row, now int64, e
 	for i := range names {
 		list.text(names[i].name)
 	}
-	err = s.call(ctx, func() error {
+	err = call(ctx, func() error {
 		rows = slices.Clone(names)
 		found, err := s.db.QueryContext(ctx, "SELECT * FROM weir_read($1)", list.String())
 		if err != nil {
@@ -186,7 +186,7 @@ func (s *Store) swap(ctx context.Context, clock, now int64, rows []row, after []
 			words.text(numbers(st.Words))
 		}
 	}
-	err = s.call(ctx, func() error {
+	err = call(ctx, func() error {
 		return s.db.QueryRowContext(ctx, "SELECT weir_swap($1, $2, $3, $4, $5, $6, $7, $8, $9)", clock, names.String(), versions.String(),
 			words.String(), lasts.String(), aheads.String(), rules.String(), held.String(), expire.String()).Scan(&done)
 	})

@@ -141,7 +141,7 @@ const mostRepeats = 5
 
 // call runs a function of the schema. It repeats the call only if the server reports that it
 // rolled it back because of a concurrent transaction.
-func (s *Store) call(ctx context.Context, run func() error) error {
+func call(ctx context.Context, run func() error) error {
 	for i := 0; ; i++ {
 		err := run()
 		if c := state(err); i == mostRepeats || c != "40001" && c != "40P01" || ctx.Err() != nil {

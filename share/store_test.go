@@ -42,9 +42,11 @@ func take(tb testing.TB, s weir.Store, l weir.Limit, n int64) weir.Decision {
 // warm asks for a key 5,000 times a second, so that the store gets a share of about half of 10,000.
 func warm(tb testing.TB, s *share.Store, l weir.Limit) {
 	tb.Helper()
+	tick := time.NewTicker(time.Millisecond) // in a bubble of synctest
+	defer tick.Stop()
 	for range 1000 {
 		take(tb, s, l, 5)
-		time.Sleep(time.Millisecond) // in a bubble of synctest
+		<-tick.C
 	}
 	if s.Stats().Shares == 0 {
 		tb.Fatalf("no share after 1,000 requests: %+v", s.Stats())

@@ -1,0 +1,129 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"errors"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/e2e/pgtest"
+	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/pgstore"
+	"github.com/floodweir/weir/redisstore"
+	"github.com/floodweir/weir/share"
+	"github.com/floodweir/weir/share/ledgertest"
+	"github.com/floodweir/weir/share/redisledger"
+)
+
+func newRedisLedger(tb testing.TB, conn redisstore.Conn) share.Ledger {
+	tb.Helper()
+	l, err := redisledger.New(conn, "")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return l
+}
+
+// TestLedgers runs the suite of every ledger on Redis, on a cluster and on PostgreSQL, and divides a
+// limit among several stores on each.
+func TestLedgers(t *testing.T) {
+	t.Parallel()
+	run := func(t *testing.T, open func(tb testing.TB) share.Ledger) {
+		ledgertest.Run(t, open)
+		t.Run("shares", func(t *testing.T) { divideLimit(t, open(t)) })
+	}
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		conn := openConn(t, "rueidis", "redis://"+redistest.Start(t).Addr)
+		run(t, func(tb testing.TB) share.Ledger { return newRedisLedger(tb, conn) })
+	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		conn := openConn(t, "goredis", "redis+cluster://"+redistest.StartCluster(t).Addrs())
+		run(t, func(tb testing.TB) share.Ledger { return newRedisLedger(tb, conn) })
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		db := openPostgres(t, pgtest.Start(t, fastPostgres...))
+		run(t, func(tb testing.TB) share.Ledger {
+			l, err := pgstore.NewLedger(db, pgstore.Config{})
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return l
+		})
+	})
+}
+
+// divideLimit asks several stores for more than a limit. All together admit no more than it, and
+// most decisions need no call.
+func divideLimit(t *testing.T, ledger share.Ledger) {
+	limit := weir.MustLimit("1000/h burst 30000")
+	var admitted, denied, local atomic.Int64
+	var wg sync.WaitGroup
+	start := time.Now()
+	for range 3 {
+		mem, err := memstore.New(memstore.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := share.New(mem, ledger, share.Config{Timeout: patient})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var callers sync.WaitGroup
+		for range 4 {
+			callers.Go(func() {
+				for range 5000 {
+					d, err := s.Do(t.Context(), weir.Request{Key: "hot", Limit: limit, N: 1})
+					switch {
+					case err != nil:
+						t.Error(err)
+						return
+					case d.OK:
+						admitted.Add(1)
+					default:
+						denied.Add(1)
+					}
+				}
+			})
+		}
+		wg.Go(func() {
+			callers.Wait()
+			local.Add(s.Stats().Local)
+			if err := s.Close(); err != nil {
+				t.Errorf("Close = %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	most := 30_000 + int64(time.Since(start).Hours()*1000) + 1
+	t.Logf("%d admitted, %d denied, %d local", admitted.Load(), denied.Load(), local.Load())
+	if admitted.Load() > most || admitted.Load() < 25_000 {
+		t.Errorf("%d of %d admitted, want at most that and at least 25,000", admitted.Load(), most)
+	}
+	if local.Load() < 30_000 {
+		t.Errorf("%d of 60,000 decisions without a call, want half", local.Load())
+	}
+}
+
+// TestRedisLedgerUnavailable checks that a lost connection is an error that callers know.
+func TestRedisLedgerUnavailable(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	conn := openConn(t, "rueidis", (&url.URL{Scheme: "redis", Host: server.Addr}).String())
+	l := newRedisLedger(t, conn)
+	server.Stop()
+	if _, err := l.Load(t.Context(), []string{"a"}, make([]share.Stored, 1)); !errors.Is(err, weir.ErrUnavailable) {
+		t.Errorf("Load without a server = %v, want ErrUnavailable", err)
+	}
+	if err := l.Swap(t.Context(), []share.Swap{{Name: "a"}}); !errors.Is(err, weir.ErrUnavailable) {
+		t.Errorf("Swap without a server = %v, want ErrUnavailable", err)
+	}
+}
