@@ -82,6 +82,7 @@ func (x *exchange) grant(c *settings, denied bool) bool {
 			former = former || h.old
 		}
 	}
+	x.demand = int64(min(e.demand, 1<<50))
 	mine := r.find(e.id)
 	wants := e.wants(c) && x.in == d && (mine != nil || len(r.holders) < maxHolders)
 	if level := r.rest.Level(x.now); wants && !former && r.rest.Rule != nil && level >= 0 {
@@ -136,5 +137,5 @@ func (x *exchange) list(c *settings) {
 		mine = &r.holders[len(r.holders)-1]
 	}
 	x.seq = max(e.seq, mine.seq) + 1
-	*mine = holder{id: e.id, seq: x.seq, part: e.own.Part.Plus(x.hand).Plus(x.get), demand: int64(min(e.demand, 1<<50)), lease: c.lease}
+	*mine = holder{id: e.id, seq: x.seq, part: e.own.Part.Plus(x.hand).Plus(x.get), demand: x.demand, lease: c.lease}
 }

@@ -2,6 +2,7 @@ package share
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/floodweir/weir"
@@ -45,6 +46,7 @@ type exchange struct {
 	get    parts.Part
 	level  int64
 	seq    uint64
+	demand int64
 	listed bool // the new row has the holder
 	rows   int  // of the last load
 	tries  int
@@ -57,8 +59,9 @@ func begin(c *settings, e *entry, ops []*op, m moment) *exchange {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ops++ // a caller may leave before the end
+	reset := slices.ContainsFunc(ops, func(o *op) bool { return o.r != nil && o.r.Verb == weir.Reset })
 	if e.live(m) {
-		x.surrender(c, m)
+		x.surrender(c, m, reset)
 	} else {
 		e.drop()
 	}
@@ -77,19 +80,17 @@ func begin(c *settings, e *entry, ops []*op, m moment) *exchange {
 			x.hand = x.hand.Plus(e.limit.Tokens(o.own))
 		case weir.Peek:
 			o.own = min(o.r.N, max(0, e.own.Level(e.now(m))))
-		case weir.Reset:
-			clear(e.own.Words)
 		}
 	}
 	return x
 }
 
-// surrender removes the surplus of a share. It requires mu.
-func (x *exchange) surrender(c *settings, m moment) {
+// surrender removes the surplus of a share, or all of it. It requires mu.
+func (x *exchange) surrender(c *settings, m moment, all bool) {
 	e, now := x.entry, x.entry.now(m)
 	x.gave = e.at(m)
 	to, level := e.target(c), max(0, e.own.Level(now))
-	if to == (parts.Part{}) && (e.limit.Bucket || level >= e.own.Size || e.idle > idleLong || c.closing.Load()) {
+	if all || to == (parts.Part{}) && (e.limit.Bucket || level >= e.own.Size || e.idle > idleLong || c.closing.Load()) {
 		x.give, x.giveLevel = e.own.Part, min(level, e.own.Size)
 		e.own = parts.Bank{}
 		return
@@ -126,7 +127,7 @@ func (x *exchange) load(c *settings, rows []Stored, at int64, sent, received mom
 	if e.limit.Labels && x.give != (parts.Part{}) {
 		x.now = max(x.now, x.gave) // what was given back was not free before
 	}
-	write = rows[0].Version == 0 && x.carry(rows[1:], at)
+	write = rows[0].Version == 0 && x.carry(rows[1:], at) || r.limit != x.in.Text && x.charges()
 	write = r.reclaim(x.in, e, sent, received, x.now) || write
 	mine := r.find(e.id)
 	back := e.floor > 0 && at < e.floor-maxAhead // the clock of the ledger was set back
@@ -155,6 +156,7 @@ func (x *exchange) load(c *settings, rows []Stored, at int64, sent, received mom
 		return s, false, nil
 	}
 	x.list(c)
+	r.reopen(x.in, x.now)
 	r.limit, r.at = x.in.Text, x.now
 	s = Swap{Name: e.name, Version: rows[0].Version, Data: r.encode(), Keep: time.Duration(r.keep(x.now)) * time.Microsecond}
 	if len(s.Data) > MaxRow {
@@ -192,6 +194,12 @@ func (x *exchange) former() (limits []*parts.Limit) {
 		break
 	}
 	return limits
+}
+
+// charges reports whether a request may change the state, so that a changed limit is stored even if
+// the request is denied.
+func (x *exchange) charges() bool {
+	return slices.ContainsFunc(x.ops, func(o *op) bool { return o.r != nil && o.r.Verb != weir.Peek && o.r.N > 0 })
 }
 
 // carry carries the state under a former limit over into a new row, as if the shares of that limit

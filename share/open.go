@@ -45,11 +45,16 @@ func (r *row) open(d *parts.Limit, at int64, replace bool) (now int64, in *parts
 		r.replace(in, d, now)
 		in = d
 	}
+	return now, in, nil
+}
+
+// reopen ends the time in which a row admits nothing, if no share of a former limit is left. What
+// those may have admitted counts as the whole limit.
+func (r *row) reopen(in *parts.Limit, now int64) {
 	if r.closed && !slices.ContainsFunc(r.holders, func(h holder) bool { return h.old }) {
 		r.closed = false
-		b.Put(in, in.Whole, 0, now)
+		r.rest.Put(in, in.Whole, 0, now)
 	}
-	return now, in, nil
 }
 
 // replace puts the limit d in force in place of in. The remainder keeps what was used. Shares

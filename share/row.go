@@ -95,7 +95,7 @@ func (r *row) decode(b []byte) error {
 		return errRow
 	}
 	size, n := binary.Uvarint(b[1:])
-	if n <= 0 || size > uint64(len(b)-1-n) {
+	if n <= 0 || size == 0 || size > uint64(len(b)-1-n) {
 		return errRow
 	}
 	r.limit, b = string(b[1+n:1+n+int(size)]), b[1+n+int(size):]

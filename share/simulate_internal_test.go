@@ -24,9 +24,9 @@ import (
 // of the ledger without its steps back. Windows are by the At of decisions.
 
 var (
-	simulateFor = flag.Duration("share.simulate", time.Minute, "virtual time of each run of the simulation")
+	simulateFor = flag.Duration("share.simulate", 40*time.Second, "virtual time of each run of the simulation")
 	simulateRun = flag.Uint64("share.seed", 0, "seed of the only run; 0 for seeds 1 to share.runs")
-	simulations = flag.Uint64("share.runs", 6, "runs of each limit")
+	simulations = flag.Uint64("share.runs", 3, "runs of each limit")
 )
 
 type world struct {

@@ -195,6 +195,44 @@ func TestChangedLimit(t *testing.T) {
 	})
 }
 
+// TestChangedAlgorithm puts a limit of another algorithm in force. As the share of the former limit
+// cannot be expressed under it, nothing is admitted until that share has ended.
+func TestChangedAlgorithm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := share.NewMemory(nil)
+		s, other := newStore(t, ledger, share.Config{}), newStore(t, ledger, share.Config{})
+		before, after := weir.MustLimit("10000/s burst 1000").Named("api"), weir.MustLimit("500/h sliding_window").Named("api")
+		warm(t, s, before)
+		if d := take(t, other, after, 1); d.OK {
+			t.Errorf("decision by the new limit = %+v, want denied", d)
+		}
+		time.Sleep(time.Second) // the share is idle, and returned
+		if d := take(t, other, after, 1); d.OK || d.Debt != 0 {
+			t.Errorf("decision by the new limit = %+v, want denied: what the former share may have admitted counts", d)
+		}
+		time.Sleep(time.Hour + 10*time.Minute)
+		if d := take(t, other, after, 500); !d.OK {
+			t.Errorf("decision an hour later = %+v, want OK", d)
+		}
+	})
+}
+
+// TestReset checks that Reset makes a key as if never used, with the share of the process.
+func TestReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, share.NewMemory(nil), share.Config{})
+		limit := weir.MustLimit("10000/s burst 1000")
+		warm(t, s, limit)
+		for range 950 {
+			take(t, s, limit, 1)
+		}
+		d, err := s.Do(t.Context(), weir.Request{Verb: weir.Reset, Key: "hot", Limit: limit})
+		if err != nil || !d.OK || d.Remaining < 900 {
+			t.Errorf("Reset = %+v, %v, want OK and the burst left", d, err)
+		}
+	})
+}
+
 // TestFormerLimits checks that a limit without a name carries its state over.
 func TestFormerLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -69,6 +69,11 @@ func lemma(t *testing.T, text string, seed uint64) {
 			continue
 		}
 		n := 1 + r.Int64N(1+l.Whole.Size/20)
+		if r.IntN(20) == 0 {
+			from.Do(algo.Ask{Op: algo.Return, Now: now, N: n})
+			state, _ = whole.Do(state, algo.Ask{Op: algo.Return, Now: now, N: n})
+			continue
+		}
 		op := algo.Take
 		if r.IntN(3) == 0 {
 			op = algo.TakeUpTo
