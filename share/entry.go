@@ -40,7 +40,6 @@ type entry struct {
 
 	// Only exchanges use these, one at a time.
 	seq     uint64 // of the last write
-	sure    bool   // the last write is known to be effective
 	watched []watched
 }
 
@@ -132,4 +131,4 @@ func (e *entry) decide(r *weir.Request, m moment, d *weir.Decision) bool {
 }
 
 // drop forgets the share. It requires mu.
-func (e *entry) drop() { e.own, e.until, e.sure = parts.Bank{}, 0, false }
+func (e *entry) drop() { e.own, e.until = parts.Bank{}, 0 }

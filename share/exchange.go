@@ -135,13 +135,10 @@ func (x *exchange) load(c *settings, rows []Stored, at int64, sent, received mom
 		x.forget()
 	}
 	if mine != nil {
-		level := int64(0)
-		if e.sure && mine.seq == e.seq {
-			level = x.giveLevel
-		}
-		// The row has the share, and what the holder gave back or never got.
+		// The row has the share, and what the holder gave back or never got. The tokens of
+		// the latter are lost.
 		if more := mine.part.Minus(e.own.Part).Minus(x.hand); more != (parts.Part{}) {
-			r.rest.Put(x.in, more, level, x.now)
+			r.rest.Put(x.in, more, x.giveLevel, x.now)
 			write = true
 		}
 	}
@@ -171,7 +168,7 @@ func (x *exchange) forget() {
 	x.entry.mu.Lock()
 	defer x.entry.mu.Unlock()
 	x.entry.drop()
-	x.entry.floor, x.hand = 0, parts.Part{}
+	x.entry.floor, x.hand, x.giveLevel = 0, parts.Part{}, 0
 	for _, o := range x.ops {
 		o.own = 0
 	}
@@ -295,14 +292,12 @@ func (x *exchange) end(c *settings, wrote, sent bool, err error) {
 	}
 	switch {
 	case err == nil && wrote:
-		e.seq, e.sure, e.listed = x.seq, true, x.listed
+		e.seq, e.listed = x.seq, x.listed
 		if x.listed {
 			e.until, e.renew = x.sent.local+c.usable, x.sent.local+c.lease/3
 		}
 		e.own.Put(e.limit, x.get, x.level, e.now(m))
-	case err != nil && sent:
-		e.sure = false
-	case err != nil:
+	case err != nil && !sent:
 		e.own.Put(e.limit, x.give, x.giveLevel, e.now(m))
 	}
 	for _, o := range x.ops {
