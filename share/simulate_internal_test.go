@@ -206,12 +206,15 @@ func (n *node) arrive() {
 			r.Verb = weir.TakeUpTo
 		}
 	}
+	if w.d.Bucket && w.faults > 0 && w.rand.IntN(50) == 0 {
+		r.Verb = weir.Return
+	}
 	w.asked++
 	var d weir.Decision
 	if n.entry.decide(&r, n.clock.now(), &d) {
 		w.local++
 		if d.OK {
-			w.admit(w.reference(), d.At, d.Granted)
+			w.admit(w.reference(), d.At, tokens(&r, d))
 		}
 	} else if n.waiting < 100 {
 		n.waiting++
@@ -342,11 +345,22 @@ func (n *node) finish(t *trip, readAt int64) {
 			switch {
 			case o.Err != nil:
 				n.w.errors++
+				if o.r.Verb == weir.Return && readAt > 0 { // it may be effective
+					n.w.admit(readAt, o.d.At, tokens(o.r, o.d))
+				}
 			case o.d.OK:
-				n.w.admit(readAt, o.d.At, o.d.Granted)
+				n.w.admit(readAt, o.d.At, tokens(o.r, o.d))
 			}
 		}
 	}
+}
+
+// tokens returns the tokens of an admitted request; negative if it gives them back.
+func tokens(r *weir.Request, d weir.Decision) int64 {
+	if r.Verb == weir.Return {
+		return -r.N
+	}
+	return d.Granted
 }
 
 func (w *world) admit(at int64, label time.Time, n int64) {
@@ -367,7 +381,11 @@ func (w *world) replay(until int64) {
 	i := 0
 	for ; i < len(w.log) && w.log[i].at < until; i++ {
 		var r algo.Result
-		w.state, r = w.rule.Do(w.state, algo.Ask{Op: algo.Take, Now: w.log[i].at, N: w.log[i].n})
+		op, n := algo.Take, w.log[i].n
+		if n < 0 {
+			op, n = algo.Return, -n
+		}
+		w.state, r = w.rule.Do(w.state, algo.Ask{Op: op, Now: w.log[i].at, N: n})
 		w.replayed++
 		if !r.OK {
 			w.excess += w.log[i].n
