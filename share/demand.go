@@ -31,11 +31,15 @@ func (e *entry) tick(c *settings, m moment, dt int64) bool {
 	switch {
 	case e.queued || !e.listed:
 		return false
-	case m.local >= e.renew || e.idle >= idleTicks || c.closing.Load():
+	case m.local >= e.renew || c.closing.Load() || e.debt || e.idle >= idleTicks && (e.limit.Bucket || e.idle > idleLong):
 		e.queued = true
 	default:
+		least := e.own.Rate / 4
+		if e.idle >= idleTicks {
+			least = e.own.Rate / 16
+		}
 		surplus := e.own.Rate - e.target(c).Rate
-		e.queued = surplus > e.own.Rate/4 && (e.limit.Bucket || e.own.Level(e.now(m)) > e.own.Size/4)
+		e.queued = surplus > least && (e.limit.Bucket || e.own.Level(e.now(m)) > least)
 	}
 	return e.queued
 }
@@ -85,9 +89,11 @@ func (x *exchange) grant(c *settings, denied bool) bool {
 	x.demand = int64(min(e.demand, 1<<50))
 	mine := r.find(e.id)
 	wants := e.wants(c) && x.in == d && (mine != nil || len(r.holders) < maxHolders)
-	if level := r.rest.Level(x.now); wants && !former && r.rest.Rule != nil && level >= 0 {
+	level := r.rest.Level(x.now)
+	e.debt = level < 0 && e.own.Rule != nil
+	if wants && !former && r.rest.Rule != nil && level >= 0 {
 		x.get, x.level = e.lacks(c, &r.rest, level)
-		if d.Bucket && x.asks && e.live(x.moment) { // the share was empty: it gets tokens too
+		if d.Bucket && x.first != nil && e.live(x.moment) { // the share was empty: it gets tokens too
 			room := e.own.Size + x.get.Size - e.own.Level(e.now(x.moment)) - x.level
 			x.level += max(0, min((level-x.level)/2, room))
 		}

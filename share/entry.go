@@ -36,6 +36,7 @@ type entry struct {
 	demand float64 // units of a rate
 	others float64 // the demand of other holders
 	idle   int     // ticks without a request
+	debt   bool    // the remainder owes tokens, so the share goes back
 	local  int64   // decisions without a call
 
 	// Only exchanges use these, one at a time.

@@ -32,7 +32,7 @@ func (o *op) Requests() int { return 1 }
 type exchange struct {
 	entry *entry
 	ops   []*op
-	asks  bool // an op has a request
+	first *weir.Request // of ops; nil if all are turns
 
 	give      parts.Part // already removed from the share
 	giveLevel int64
@@ -61,7 +61,7 @@ func begin(c *settings, e *entry, ops []*op, m moment) *exchange {
 	e.ops++ // a caller may leave before the end
 	reset := slices.ContainsFunc(ops, func(o *op) bool { return o.r != nil && o.r.Verb == weir.Reset })
 	if e.live(m) {
-		x.surrender(c, m, reset)
+		x.surrender(c, m, reset || e.debt)
 	} else {
 		e.drop()
 	}
@@ -69,7 +69,9 @@ func begin(c *settings, e *entry, ops []*op, m moment) *exchange {
 		if o.r == nil {
 			continue
 		}
-		x.asks = true
+		if x.first == nil {
+			x.first = o.r
+		}
 		if !e.live(m) {
 			continue
 		}
@@ -96,7 +98,7 @@ func (x *exchange) surrender(c *settings, m moment, all bool) {
 		return
 	}
 	give := e.own.Minus(to)
-	if give.Rate <= e.own.Rate/5 {
+	if give.Rate <= e.own.Rate/5 && to != (parts.Part{}) {
 		return
 	}
 	if e.limit.Bucket {
@@ -121,7 +123,7 @@ func (x *exchange) load(c *settings, rows []Stored, at int64, sent, received mom
 			return s, false, err
 		}
 	}
-	if x.now, x.in, err = r.open(e.limit, at, x.asks); err != nil {
+	if x.now, x.in, err = r.open(e.limit, at, x.first != nil); err != nil {
 		return s, false, err
 	}
 	if e.limit.Labels && x.give != (parts.Part{}) {
@@ -174,21 +176,15 @@ func (x *exchange) forget() {
 	}
 }
 
-// former returns the names of the rows of former limits, whose state a new row carries over.
+// former returns the former limits whose state a new row carries over.
 func (x *exchange) former() (limits []*parts.Limit) {
-	if !x.asks {
+	if x.first == nil {
 		return nil
 	}
-	for _, o := range x.ops {
-		if o.r == nil {
-			continue
+	for _, f := range x.first.From {
+		if d, err := parts.Divide(f); err == nil && rowName(x.entry.key, f) != x.entry.name {
+			limits = append(limits, d)
 		}
-		for _, f := range o.r.From {
-			if d, err := parts.Divide(f); err == nil && rowName(x.entry.key, f) != x.entry.name {
-				limits = append(limits, d)
-			}
-		}
-		break
 	}
 	return limits
 }
@@ -202,15 +198,8 @@ func (x *exchange) charges() bool {
 // carry carries the state under a former limit over into a new row, as if the shares of that limit
 // were used. It reports whether there was one.
 func (x *exchange) carry(rows []Stored, at int64) bool {
-	var first *weir.Request
-	for _, o := range x.ops {
-		if o.r != nil {
-			first = o.r
-			break
-		}
-	}
 	limits := x.former()
-	if first == nil || first.Verb == weir.Peek || first.N == 0 {
+	if len(limits) == 0 || x.first.Verb == weir.Peek || x.first.N == 0 {
 		return false
 	}
 	for i := range rows {
@@ -227,7 +216,7 @@ func (x *exchange) carry(rows []Stored, at int64) bool {
 		}
 		b := &x.row.rest
 		if r.rest.Rule != nil {
-			b.Words = algo.Carry(algo.CarryMode(first.Carry), r.rest.Rule, r.rest.Words, b.Rule, nil, max(now, x.now))
+			b.Words = algo.Carry(algo.CarryMode(x.first.Carry), r.rest.Rule, r.rest.Words, b.Rule, nil, max(now, x.now))
 		}
 		return true
 	}
@@ -287,13 +276,16 @@ func (x *exchange) end(c *settings, wrote, sent bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ops--
-	if err == nil && e.limit.Labels {
-		e.floor = max(e.floor, x.now)
+	if err == nil {
+		e.listed = x.listed
+		if e.limit.Labels {
+			e.floor = max(e.floor, x.now)
+		}
 	}
 	switch {
 	case err == nil && wrote:
-		e.seq, e.listed = x.seq, x.listed
 		if x.listed {
+			e.seq = x.seq
 			e.until, e.renew = x.sent.local+c.usable, x.sent.local+c.lease/3
 		}
 		e.own.Put(e.limit, x.get, x.level, e.now(m))

@@ -233,6 +233,40 @@ func TestReset(t *testing.T) {
 	})
 }
 
+// TestDebt checks that a debt of the remainder takes back the shares of other processes when they
+// renew them.
+func TestDebt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := share.NewMemory(nil)
+		s, other := newStore(t, ledger, share.Config{}), newStore(t, ledger, share.Config{})
+		limit := weir.MustLimit("100/s burst 1000")
+		warm := func() (admitted int64) {
+			tick := time.NewTicker(10 * time.Millisecond)
+			defer tick.Stop()
+			for range 500 {
+				admitted += take(t, s, limit, 1).Granted
+				<-tick.C
+			}
+			return admitted
+		}
+		if n := warm(); n < 400 {
+			t.Fatalf("%d requests of 500 admitted, want most", n)
+		}
+		d, err := other.Do(t.Context(), weir.Request{Verb: weir.Charge, Key: "hot", Limit: limit, N: 10_000})
+		if err != nil || !d.OK || d.Debt < 8000 {
+			t.Errorf("Charge = %+v, %v, want a debt", d, err)
+		}
+		warm() // the lease is renewed
+		if n := warm(); n > 0 {
+			t.Errorf("%d requests admitted while the key is in debt, want none", n)
+		}
+		v, err := s.Explain(t.Context(), "hot", limit)
+		if err != nil || v.Remainder < 1 {
+			t.Errorf("Explain = %+v, %v, want the whole limit in the remainder", v, err)
+		}
+	})
+}
+
 // TestFormerLimits checks that a limit without a name carries its state over.
 func TestFormerLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
