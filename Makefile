@@ -35,7 +35,7 @@ servers  = ./e2e/edge ./e2e/consoletest $(shell go list ./e2e/... | grep -v -e '
 # package without goroutines, such as policy and internal/algo. Those with race_on_test.go have
 # tests that need the ordinary build too, such as allocation budgets; the root has those of the
 # layers and the language.
-racy := . $(addprefix ./,$(sort $(dir $(shell grep -lE '^\s+go [a-z]|\.Go\b|synctest' internal/*/*.go)))) ./memstore ./enforce ./failover ./httplimit/... ./guard/... ./transport ./rpclimit \
+racy := . $(addprefix ./,$(sort $(dir $(shell grep -lE '^\s+go [a-z]|\.Go\b|synctest' internal/*/*.go)))) ./memstore ./share ./enforce ./failover ./httplimit/... ./guard/... ./transport ./rpclimit \
 	./contrib/connect/... ./contrib/fiber/... ./contrib/grpc/... ./weirfile/published \
 	$(addprefix ./cmd/weir/internal/,access/... adjustment/... admin/... audit/... decisionlog/... demo/... forwardauth/... gateway/... httpapi/... live/... metrics/... nodes/... \
 	ratelimit/... respd/... rls/... run/... telemetry/... top/... traffic watch/...)

@@ -17,6 +17,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, serveSlowUpstream(addr))
 		os.Exit(1)
 	}
+	if addr := os.Getenv(shareProcessEnv); addr != "" {
+		fmt.Fprintln(os.Stderr, shareProcess(addr))
+		os.Exit(1)
+	}
 	flag.Parse()
 	if n, err := strconv.Atoi(flag.Lookup("test.parallel").Value.String()); err == nil && n < minParallel {
 		flag.Set("test.parallel", strconv.Itoa(minParallel))

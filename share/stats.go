@@ -43,6 +43,7 @@ type Division struct {
 	At        time.Time  // of the ledger
 	Remainder float64    // the part of the limit's capacity that no process holds
 	Level     int64      // tokens of the remainder
+	Stranded  float64    // the part of the limit's rate that holders have above their demand
 	Holders   []Holder
 }
 
@@ -82,6 +83,11 @@ func (s *Store) Explain(ctx context.Context, key string, l weir.Limit) (v Divisi
 	v = Division{Limit: in.Limit, At: at, Remainder: max(0, float64(r.rest.Size)/float64(in.Whole.Size)), Level: r.rest.Level(now)}
 	for i := range r.holders {
 		h := &r.holders[i]
+		demand := h.demand
+		if h.old {
+			demand = 0
+		}
+		v.Stranded += float64(max(0, h.part.Rate-demand)) / float64(in.Whole.Rate)
 		v.Holders = append(v.Holders, Holder{
 			ID: h.id, Self: s.table.holds(h.id), Rate: float64(h.part.Rate) / float64(in.Whole.Rate), Size: h.part.Size,
 			Demand: float64(h.demand) / float64(in.Span) * 1e6, Lease: time.Duration(h.lease) * time.Microsecond, Former: h.old,
