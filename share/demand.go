@@ -56,18 +56,22 @@ func (e *entry) wants(c *settings) bool {
 	return !e.removed && e.idle < idleTicks && !c.closing.Load() && e.demand >= c.threshold*float64(e.limit.Span)
 }
 
-// target returns the part that the process should have: what it demands and a quarter more, if the
-// limit suffices for all holders, and a fair part otherwise. It requires mu.
+// wanted returns the rate that a holder with a demand should have: a quarter more, and a bit.
+func wanted(d *parts.Limit, demand float64) float64 {
+	return demand*1.25 + float64(d.Whole.Rate)/64
+}
+
+// target returns the part that the process should have: what it wants if the limit suffices for all
+// holders, and a part in proportion otherwise. It requires mu.
 func (e *entry) target(c *settings) parts.Part {
 	d := e.limit
 	if e.idle >= idleTicks || c.closing.Load() {
 		return parts.Part{}
 	}
 	free := float64(d.Whole.Rate - d.Reserve().Rate)
-	want := e.demand*1.25 + float64(d.Whole.Rate)/64
-	if want+e.others > free {
-		// The others get what they demand, but together no more than in proportion.
-		want = min(want, max(free-e.others, free*want/(want+e.others)))
+	want := wanted(d, e.demand)
+	if all := want + e.others; all > free {
+		want *= free / all
 	}
 	return d.Fraction(int64(min(want, free, float64(d.Whole.Rate)*c.largest)))
 }
@@ -82,7 +86,7 @@ func (x *exchange) grant(c *settings, denied bool) bool {
 	former := r.closed
 	for i := range r.holders {
 		if h := &r.holders[i]; h.id != e.id {
-			e.others += float64(h.demand)
+			e.others += wanted(d, float64(h.demand))
 			former = former || h.old
 		}
 	}

@@ -34,7 +34,7 @@ type entry struct {
 	listed bool    // the row has the holder
 	renew  int64   // the local instant from which the lease is renewed
 	demand float64 // units of a rate
-	others float64 // the demand of other holders
+	others float64 // what other holders want
 	idle   int     // ticks without a request
 	debt   bool    // the remainder owes tokens, so the share goes back
 	local  int64   // decisions without a call
