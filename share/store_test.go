@@ -108,6 +108,9 @@ func TestKilled(t *testing.T) {
 		if d := take(t, s, limit, 1000); d.OK {
 			t.Errorf("decision before the end of a lease = %+v, want denied", d)
 		}
+		if v, err := s.Explain(t.Context(), "hot", limit); err != nil || v.Remainder > 0.9 {
+			t.Errorf("Explain before the end of a lease = %+v, %v, want the share of the dead process", v, err)
+		}
 		time.Sleep(2 * time.Second)
 		take(t, s, limit, 1)
 		time.Sleep(time.Second)
