@@ -1,5 +1,5 @@
 -- +goose Up
--- The state of keys. docs/postgresql.md describes the columns.
+-- The state of keys.
 
 CREATE TABLE weir_states (
     name         text COLLATE "C" PRIMARY KEY, -- PREFIX:KEY LIMIT
