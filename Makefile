@@ -59,10 +59,9 @@ SHARED := github.com/floodweir/weir/redisstore,github.com/floodweir/weir/contrib
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-# The stages of make test. The first one uses the CPUs fully if its results are not cached. The
-# stages with servers wait more than they compute, so they run in lanes beside each other, and
-# beside the unit tests, which take seconds when cached. No test of them compares a rate or a
-# duration with more than a bound that holds on a busy machine.
+# The stages of make test. The first two use the CPUs fully if their results are not cached. Those
+# with servers wait more than they compute, so they run in lanes beside each other. No test of them
+# compares a rate or a duration with more than a bound that holds on a busy machine.
 #
 # To change the lanes, move stages in server_lanes: "next" continues a lane and "beside" starts
 # another. What waits most starts first. redis-race computes and hardly waits, so it comes last and
@@ -82,7 +81,7 @@ server_lanes = $(flashsale) beside $(e2e) next $(redis_race) beside $(edge)
 .PHONY: test
 test: need .bin/tally ## everything that CI does: check, all tests with real servers, the race detector
 	@start=$$SECONDS; bad=; make --no-print-directory --keep-going check & \
-	.bin/tally $(race) then $(unit) beside $(server_lanes) || bad=1; \
+	.bin/tally $(race) then $(unit) then $(server_lanes) || bad=1; \
 	wait $$! || bad=1; \
 	echo "make test: $$((SECONDS - start)) s"; \
 	if [ -n "$$bad" ]; then echo "make test: FAILED (see above)"; exit 1; fi

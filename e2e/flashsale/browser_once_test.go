@@ -206,11 +206,12 @@ func TestBrowserOldAnswers(t *testing.T) {
 	// A click takes longer than polls, which have no ticket yet. The page still wants the unit.
 	s = newScriptedShop(t)
 	s.set(func(s *scriptedShop) {
-		s.refuse["POST /api/sales/one/ticket"] = []refusal{{429, "too_many", 2 * time.Second}}
+		s.refuse["POST /api/sales/one/ticket"] = slices.Repeat([]refusal{{429, "too_many", time.Second}}, 100)
 	})
 	p.Open(s.URL + "/sales/one")
 	p.Click("#join")
-	s.awaitPolls(t, "GET", 3)
+	s.awaitPolls(t, "GET", 3) // before the click is accepted
+	s.set(func(s *scriptedShop) { s.refuse = nil })
 	stage(p, "line")
 	s.awaitPolls(t, "POST", 3)
 	chooseQuantity(t, p)
