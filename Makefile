@@ -142,7 +142,7 @@ fuzz: ## every fuzzer for FUZZTIME (5s) each
 	done
 
 # Measurements compile as users do, with inlining everywhere.
-bench bench-peers bench-growth load-table plots traffic flashsale flashsale-table: export GOFLAGS := -trimpath -buildvcs=false
+bench bench-peers bench-growth load-table plots traffic flashsale flashsale-table: export GOFLAGS := -trimpath -buildvcs=false -gcflags=all=-dwarf=false
 
 .PHONY: bench
 bench: ## every benchmark; BENCH=regexp and BENCHTIME choose

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/e2e/pgtest"
 	"github.com/floodweir/weir/flashsale/ledger"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/verify/ledgertest"
@@ -62,6 +63,33 @@ func TestPostgresLedger(t *testing.T) {
 	ledgertest.Run(t, func(t *testing.T) sale.Ledger { return empty(t) })
 	if _, found, ok := strings.Cut(s.Log(), "deadlock detected"); ok {
 		t.Errorf("there was a deadlock: %.3000s", found) // it is retried, but costs a second
+	}
+}
+
+// TestPostgresMigratesTogether opens new databases by eight processes at once. They migrate one after
+// the other, without a deadlock, which would cost each of them a second.
+func TestPostgresMigratesTogether(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	for range 4 {
+		dsn := s.DSN(s.NewDB(t))
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				l, err := ledger.Open(t.Context(), dsn, ledger.Config{Timeout: longTimeout})
+				if err != nil {
+					t.Errorf("Open: %v", err)
+					return
+				}
+				if err := l.Close(); err != nil {
+					t.Errorf("Close: %v", err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	if _, found, ok := strings.Cut(s.Log(), "deadlock detected"); ok {
+		t.Errorf("there was a deadlock: %.3000s", found)
 	}
 }
 
