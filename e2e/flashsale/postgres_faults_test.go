@@ -211,20 +211,7 @@ func TestPostgresMigrate(t *testing.T) {
 	if _, err := ledger.Open(t.Context(), dsn, ledger.Config{NoMigrate: true}); err == nil || !strings.Contains(err.Error(), "has version 0 and this program needs") {
 		t.Fatalf("NoMigrate: %v", err)
 	}
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			l, err := ledger.Open(t.Context(), dsn, ledger.Config{})
-			if err != nil {
-				t.Errorf("Open: %v", err)
-				return
-			}
-			if err := l.Close(); err != nil {
-				t.Errorf("Close: %v", err)
-			}
-		})
-	}
-	all.Wait()
+	openTogether(t, dsn, 4)
 	// A database from before goose, with its versions in another table.
 	for _, q := range []string{
 		"CREATE TABLE migrations (version int PRIMARY KEY, at bigint NOT NULL)",

@@ -66,27 +66,32 @@ func TestPostgresLedger(t *testing.T) {
 	}
 }
 
+// openTogether opens a database by n programs at once.
+func openTogether(t *testing.T, dsn string, n int) {
+	t.Helper()
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			l, err := ledger.Open(t.Context(), dsn, ledger.Config{Timeout: longTimeout})
+			if err != nil {
+				t.Errorf("Open: %v", err)
+				return
+			}
+			if err := l.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		})
+	}
+	all.Wait()
+}
+
 // TestPostgresMigratesTogether opens new databases by eight processes at once. They migrate one after
 // the other, without a deadlock, which would cost each of them a second.
 func TestPostgresMigratesTogether(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
 	for range 4 {
-		dsn := s.DSN(s.NewDB(t))
-		var all sync.WaitGroup
-		for range 8 {
-			all.Go(func() {
-				l, err := ledger.Open(t.Context(), dsn, ledger.Config{Timeout: longTimeout})
-				if err != nil {
-					t.Errorf("Open: %v", err)
-					return
-				}
-				if err := l.Close(); err != nil {
-					t.Errorf("Close: %v", err)
-				}
-			})
-		}
-		all.Wait()
+		openTogether(t, s.DSN(s.NewDB(t)), 8)
 	}
 	if _, found, ok := strings.Cut(s.Log(), "deadlock detected"); ok {
 		t.Errorf("there was a deadlock: %.3000s", found)
