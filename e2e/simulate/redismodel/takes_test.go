@@ -54,7 +54,7 @@ func TestTakes(t *testing.T) {
 		return result{ds, ok, err}
 	}
 	denied, commands := 0, 0
-	for round := range 2400 {
+	for round := range 7200 {
 		calls := make([][]weir.Request, 1+r.IntN(12))
 		if round%4 < 2 { // alone, also at the end of a window
 			calls = calls[:1]
@@ -123,7 +123,7 @@ func TestTakes(t *testing.T) {
 			now.Store((now.Load()/1_000_000 + 1) * 1_000_000)
 		}
 	}
-	if denied < 700 || commands > 2700 {
-		t.Errorf("%d denied in %d commands, want at least 700 in at most 2700", denied, commands)
+	if denied < 2100 || commands > 8100 {
+		t.Errorf("%d denied in %d commands, want at least 2100 in at most 8100", denied, commands)
 	}
 }
