@@ -104,20 +104,13 @@ func isHex(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }
 
-// isPlainHost reports whether a client sends a host as it is.
-func isPlainHost(host string) bool {
-	return host != "" && !strings.ContainsFunc(host, func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("-._:[]", c)
-	})
-}
-
 // appendRequest sets the text of the request to the upstream.
 func (p *proxy) appendRequest(x *plainExchange, r *http.Request) bool {
 	host := p.target.Host
 	if p.route.PassHost {
 		host = r.Host
 	}
-	if !isPlainHost(host) {
+	if !plainhttp.IsHost(host) {
 		return false
 	}
 	header := x.out.Header

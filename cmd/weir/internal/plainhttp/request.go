@@ -219,7 +219,7 @@ func (m *message) parseFields(head []byte, from int, text string) (length int, o
 		value := substring(head, text, begin, end)
 		switch name {
 		case "Host":
-			if host || value == "" || !isHost(value) {
+			if host || !IsHost(value) {
 				return 0, false
 			}
 			host = true
@@ -310,14 +310,14 @@ func lengthOf(s string) int {
 	return n
 }
 
-// isHost reports whether s has only the bytes of names and addresses with ports.
-func isHost(s string) bool {
+// IsHost reports whether s is not empty and has only the bytes of names and addresses with ports.
+func IsHost(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if classes[s[i]]&hostByte == 0 {
 			return false
 		}
 	}
-	return true
+	return s != ""
 }
 
 // The classes of bytes.
