@@ -52,17 +52,20 @@ type reloader struct {
 	watcher    *watch.Watcher // nil: the files are not watched
 }
 
-// start reloads on a signal, when the files change, and when policies are published.
-func (r *reloader) start(ctx context.Context, hangup <-chan os.Signal) error {
-	ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	var changed <-chan struct{}
-	if paths := r.files(); r.config.Watch && len(paths) > 0 {
-		var err error
-		if r.watcher, err = watch.New(watch.Config{Paths: paths, Includes: func() []string { return weirfile.Includes(r.config.File) }, Log: r.log}); err != nil {
-			return err
-		}
-		changed = r.watcher.Changed()
+// newWatcher watches the files that a reload reads, or returns nil if there are none or c does not
+// want it. Call it before the files are used: what changes afterwards is reported.
+func newWatcher(c *config.Config, log *slog.Logger) (*watch.Watcher, error) {
+	paths := watchedFiles(c)
+	if !c.Watch || len(paths) == 0 {
+		return nil, nil
 	}
+	return watch.New(watch.Config{Paths: paths, Includes: func() []string { return weirfile.Includes(c.File) }, Log: log})
+}
+
+// start reloads on a signal, when the files change, and when policies are published.
+func (r *reloader) start(ctx context.Context, hangup <-chan os.Signal) {
+	ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	changed := r.watcher.Changed()
 	r.background.Go(func() {
 		for {
 			select {
@@ -80,7 +83,6 @@ func (r *reloader) start(ctx context.Context, hangup <-chan os.Signal) error {
 		r.background.Go(func() { r.follow(ctx) })
 	}
 	r.background.Go(func() { r.adjustments.Run(ctx) })
-	return nil
 }
 
 // stop ends the background work.
@@ -88,19 +90,13 @@ func (r *reloader) stop() {
 	if r.cancel == nil {
 		return
 	}
-	if r.watcher != nil {
-		r.watcher.Close()
-	}
 	r.cancel()
 	r.background.Wait()
 }
 
-// files returns the files that a reload reads.
-func (r *reloader) files() (paths []string) {
-	names := append(redisconn.Files(r.config.Store), r.config.File, r.config.GRPC.Config)
-	for _, s := range r.secrets {
-		names = append(names, s.File)
-	}
+// watchedFiles returns the files that a reload reads.
+func watchedFiles(c *config.Config) (paths []string) {
+	names := append(redisconn.Files(c.Store), c.File, c.GRPC.Config, c.Admin.TokenFile, c.HTTP.TokenFile, c.RESP.PasswordFile)
 	for _, path := range names {
 		if path == "" {
 			continue

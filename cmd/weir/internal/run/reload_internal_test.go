@@ -3,6 +3,8 @@ package run
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -60,5 +62,33 @@ func TestWhatWaitsGoesByTheNewLimits(t *testing.T) {
 	}
 	if l := p.reloader.current.Load().policies.Policies()[0].Config().Limits[0]; !l.Equal(weir.MustLimit("10/s burst 4")) {
 		t.Errorf("the limit is %v after the reload", l)
+	}
+}
+
+// TestFilesChangedDuringStart changes the policy file after Start was called, before it returns.
+func TestFilesChangedDuringStart(t *testing.T) {
+	c := settings(t, "http://127.0.0.1:1", perClient("1/s"))
+	c.File, c.Watch = filepath.Join(t.TempDir(), "weir.yaml"), true
+	write := func(text string) {
+		if err := os.WriteFile(c.File, []byte(text), 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+	write("before")
+	reread := make(chan struct{}, 1)
+	var once sync.Once
+	p, err := Start(t.Context(), Input{
+		Config: c,
+		Getenv: func(string) string { once.Do(func() { write("after") }); return "" },
+		Reload: func() (*config.Config, error) { reread <- struct{}{}; return c, nil },
+	}, discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Stop()
+	select {
+	case <-reread:
+	case <-time.After(patient):
+		t.Error("the change is not noticed")
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/programs"
 	"github.com/floodweir/weir/cmd/weir/internal/rls"
 	"github.com/floodweir/weir/cmd/weir/internal/warning"
+	"github.com/floodweir/weir/cmd/weir/internal/watch"
 )
 
 // Input is the input of a program.
@@ -84,6 +85,7 @@ type Program struct {
 	stores    *stores
 	ready     *readiness
 	reloader  *reloader
+	watcher   *watch.Watcher // nil: the files are not watched
 	audit     *audit.Log
 
 	gateway, api, admin, grpc, resp *listener // nil: off
@@ -105,6 +107,10 @@ func Start(ctx context.Context, in Input, log *slog.Logger) (*Program, error) {
 	}
 	p := newProgram(in, log)
 	var err error
+	if p.watcher, err = newWatcher(in.Config, log); err != nil {
+		return nil, err
+	}
+	p.onStop(func(context.Context) { p.watcher.Close() })
 	if p.observers, err = newObservers(ctx, in.Config, in.Version, in.Getenv, log); err == nil {
 		p.onStop(p.observers.close)
 		p.stores, err = openStores(ctx, in.Config, p.observers.metrics, log)
@@ -128,7 +134,7 @@ func newProgram(in Input, log *slog.Logger) *Program {
 func (p *Program) start(ctx context.Context, in Input) error {
 	p.ready = &readiness{store: p.stores.main, storeName: p.stores.name, problem: p.stores.problem, degraded: p.config.StartDegraded}
 	p.reloader = &reloader{
-		config: p.config, reread: in.Reload, log: p.log, observers: p.observers, stores: p.stores, ready: p.ready,
+		config: p.config, reread: in.Reload, log: p.log, observers: p.observers, stores: p.stores, ready: p.ready, watcher: p.watcher,
 		texts: programs.NewTexts(), adjusting: programs.NewAdjustments(),
 	}
 	p.ready.current = p.reloader.current.Load
@@ -153,7 +159,8 @@ func (p *Program) start(ctx context.Context, in Input) error {
 		return err
 	}
 	p.onStop(func(context.Context) { p.reloader.stop() })
-	return p.reloader.start(ctx, in.Hangup)
+	p.reloader.start(ctx, in.Hangup)
+	return nil
 }
 
 // onStop adds a function to stop. Functions run in reverse order.

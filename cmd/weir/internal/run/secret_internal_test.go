@@ -117,7 +117,7 @@ func TestCredentialsAreReloaded(t *testing.T) {
 	for name, flag := range files {
 		t.Run(name, func(t *testing.T) {
 			file := flags[flag]
-			if !slices.Contains(s.reloader.files(), file) {
+			if !slices.Contains(watchedFiles(s.config), file) {
 				t.Errorf("%s is not watched", file)
 			}
 			s.write(t, file, "staple-horse-battery\n")

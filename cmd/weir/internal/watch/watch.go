@@ -100,11 +100,20 @@ func New(c Config) (*Watcher, error) {
 	return w, nil
 }
 
-// Changed receives after the files changed. Changes before the next receive count as one.
-func (w *Watcher) Changed() <-chan struct{} { return w.changed }
+// Changed receives after the files changed. Changes before the next receive count as one. It
+// returns nil if w is nil.
+func (w *Watcher) Changed() <-chan struct{} {
+	if w == nil {
+		return nil
+	}
+	return w.changed
+}
 
-// Close ends the watch. Further calls do nothing.
+// Close ends the watch. It does nothing if w is nil or closed.
 func (w *Watcher) Close() {
+	if w == nil {
+		return
+	}
 	w.stop.Do(func() { close(w.done) })
 	w.ended.Wait()
 }
