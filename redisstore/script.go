@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -34,9 +35,9 @@ var (
 	luaComment  = regexp.MustCompile(`(?m)^\s*--.*\n`)
 )
 
-// assemble joins the files of the directory lua. Each file except prelude and main becomes
-// a branch of one function, so a call runs only the algorithms that it uses. The constants
-// of prelude become numbers.
+// assemble joins the files of the directory lua. Each file except prelude, main and take becomes
+// a branch of one function, so a call runs only the algorithms that it uses. The file take becomes a
+// part of main. The constants of prelude become numbers.
 func assemble() string {
 	names, err := fs.Glob(luaFiles, "lua/*.lua")
 	if err != nil {
@@ -57,9 +58,12 @@ func assemble() string {
 	}
 	var b strings.Builder
 	b.WriteString("local function use(name)\n")
+	// The branch of most calls comes first, as each comparison with a name may miss the cache.
+	const first = "lua/takes.lua"
+	names = append([]string{first}, slices.DeleteFunc(names, func(f string) bool { return f == first })...)
 	for _, f := range names {
 		name := strings.TrimSuffix(path.Base(f), ".lua")
-		if name == "prelude" || name == "main" {
+		if name == "prelude" || name == "main" || name == "take" {
 			continue
 		}
 		b.WriteString("if name == '" + name + "' then\n" + body(f) + "end\n")
@@ -67,7 +71,7 @@ func assemble() string {
 	b.WriteString("local outer, inner = string.match(name, '^([^/]+)/(.+)$')\n" +
 		"if outer then return use(outer)(use(inner)) end\n" +
 		"error('weir: no algorithm ' .. name)\nend\n")
-	b.WriteString(body("lua/main.lua"))
+	b.WriteString(strings.Replace(body("lua/main.lua"), "return use('take') -- script.go puts the file here\n", body("lua/take.lua"), 1))
 	return b.String()
 }
 

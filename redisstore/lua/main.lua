@@ -36,7 +36,10 @@
 -- carried over from an older limit, the first use of a key (primed.lua), and reservations
 -- that expired (reservations.lua).
 
-if not ARGV[2] then return use(KEYS[2] and 'takes' or 'take') end
+if not ARGV[2] then
+  if KEYS[2] then return use('takes') end
+  return use('take') -- script.go puts the file here
+end
 
 local clock, slack, mode, key, rule, verb, n, more = struct.unpack('<i8i8i8i8i8i8i8i8', ARGV[1])
 if clock == 0 then

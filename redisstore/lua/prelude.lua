@@ -7,7 +7,7 @@
 --     if name == 'token_bucket' then <token_bucket.lua> end
 --     … one branch for every other file of this directory …
 --   end
---   main.lua
+--   main.lua, with take.lua in it
 --
 -- so that a call creates only the functions that it uses. use('a/b') wraps b in a.
 -- README.md has the contract of a twin.

@@ -39,10 +39,13 @@ local writes = {} -- key, text and, unless the TTL stays, the slot of the new on
 local function decide()
   local sub, byte, states, out, count, at, stop, clock = string.sub, string.byte, texts, writes, 0, 21, stop, clock
   local written = format(',%d', clock)
+  local now = #written == 17 and written or '' -- the order of texts is that of instants of 16 digits
   local admitted, wrong, undecided, index = 0, 0, '', 0
   local owed, rest, slots -- of states by key, unless only one request has them: d, rem and slot below
   local group, ns, rs -- of the requests of a unit: key, n and rule
-  local rules, fresh = {}, nil -- fresh is the last instant of a write that was read
+  local rules = {}
+  local begin, us -- of the last state that was read: its text, and the instant
+  local due_text, due_known -- of the last window that was written
   -- Of a window, k is 0, tu the count, and tr the time until the end of a window that begins at clock.
   local current, r, k, tu, tr, span, span_rem, tail, sealed
   while at < stop do
@@ -82,10 +85,9 @@ local function decide()
           -- 93 is the bracket after the deadlines of reservations or the span of a clock that was set
           -- back. An instant has 16 digits from 2001 to 2286.
           if sub(v, c + 1) == tail and byte(v, c) ~= 93 then
-            local last = sub(v, c - 15, c)
-            if last == fresh or last + 0 <= clock then
-              fresh = last
-              local us = sub(v, 2, 17) + 0
+            if sub(v, c - 16, c) <= now then
+              local text = sub(v, 2, 17)
+              if text ~= begin then us, begin = text + 0, text end
               d, slot = us - clock, floor(us / 1024000)
               if d < 0 or d == 0 and k == 0 then d, rem = 0, 0 else rem = sub(v, 19, c - 17) + 0 end
             end
@@ -145,7 +147,12 @@ local function decide()
         local due = clock + d
         local ends = floor(due / 1024000)
         out[count + 1] = key
-        out[count + 2] = (rem == 0 and format('[%d,0', due) or format('[%d,%d', due, rem)) .. sealed
+        if k == 0 and r[4] == 1 then -- windows that begin together
+          if due ~= due_known then due_known, due_text = due, format('[%d,', due) end
+          out[count + 2] = due_text .. format('%d', rem) .. sealed
+        else
+          out[count + 2] = (rem == 0 and format('[%d,0', due) or format('[%d,%d', due, rem)) .. sealed
+        end
         out[count + 3] = ends ~= slot and ends
         count = count + 3
       end
@@ -162,7 +169,7 @@ end
 if #keys == 1 then
   local v = redis.pcall('GET', keys[1])
   if type(v) == 'table' then v = '' end -- of another type
-  texts = { v }
+  texts = { v or '' }
 else
   texts = call('MGET', unpack(keys))
   local absent, n = {}, 0
@@ -190,4 +197,5 @@ for i = 1, #writes, 3 do
     call('SET', keys[writes[i]], writes[i + 1], 'KEEPTTL')
   end
 end
-return reply .. table.concat(texts, '\n')
+texts[1] = reply .. texts[1] -- a text costs its length each time that it is made
+return table.concat(texts, '\n')

@@ -99,3 +99,17 @@ func TestClockBackIdle(t *testing.T) {
 		t.Errorf("%d of 20 requests, one per minute, are denied, want at most 1", denied)
 	}
 }
+
+// TestClockBackTogether sets the clock back by less than a limit takes to refill. Two states are
+// decided together at the latest instant of their writes.
+func TestClockBackTogether(t *testing.T) {
+	l := weir.MustLimit("1/s burst 2")
+	h := open(false)(t)
+	rs := []weir.Request{{Key: "a", Limit: l, N: 1}, {Key: "b", Limit: l, N: 1}}
+	for _, us := range []int64{1_700_000_005_000_000, 1_700_000_003_900_000} {
+		h.SetNow(us)
+		if ok, err := h.Store.DoAll(t.Context(), rs, make([]weir.Decision, 2)); !ok || err != nil {
+			t.Errorf("at %d: got %t, %v, want one of two tokens", us, ok, err)
+		}
+	}
+}

@@ -35,7 +35,7 @@ func TestTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reference.Close()
-	plain := []weir.Limit{weir.MustLimit("5/s burst 6"), weir.MustLimit("7/s burst 9"), weir.MustLimit("1000003/24h burst 5"), weir.MustLimit("6/s fixed_window anchor epoch"), weir.MustLimit("9/2s fixed_window")}
+	plain := []weir.Limit{weir.MustLimit("5/s burst 6"), weir.MustLimit("7/s burst 9"), weir.MustLimit("1000003/24h burst 5"), weir.MustLimit("6/s fixed_window anchor epoch"), weir.MustLimit("8/3s fixed_window anchor epoch"), weir.MustLimit("9/2s fixed_window")}
 	others := weir.MustLimit("8/s sliding_window")
 	change := []weir.Limit{weir.MustLimit("5/s burst 6").Named("x"), weir.MustLimit("7/s burst 4").Named("x")}
 	r := rand.New(rand.NewPCG(3, 4))
