@@ -3,6 +3,7 @@ package benchmarks
 import (
 	"fmt"
 	"net/netip"
+	"runtime"
 	"testing"
 	"time"
 
@@ -28,7 +29,10 @@ func growthRows() []compare.Row {
 			func(t testing.TB, limits int) compare.Measure {
 				return keyedLoad{keys: 1000}.measure(weirTake(t, severalLimits(limits)...))
 			}),
-		growth("growth/policies", "the policy of a request by host, method and path; policies", []int{10, 100, 1_000, 10_000, 100_000}, local, matching),
+		growth("growth/policies", "the policy of a request by host, method and path, for 10 different requests; policies", []int{10, 100, 1_000, 10_000, 100_000}, local,
+			func(t testing.TB, policies int) compare.Measure { return matching(t, policies, 10) }),
+		growth("growth/policies-many", "the same for 1,000 different requests: misses of caches and TLB; policies", []int{10, 100, 1_000, 10_000, 100_000}, local,
+			func(t testing.TB, policies int) compare.Measure { return matching(t, policies, 1000) }),
 		growth("growth/redis-limits", "a request of 64 callers with several limits in Redis; limits", []int{1, 2, 4, 8, 16}, redisAll,
 			func(t testing.TB, limits int) compare.Measure {
 				server := redistest.Start(t)
@@ -82,8 +86,8 @@ func (e endpoint) Query(string) []string  { return nil }
 func (e endpoint) Cookie(string) []string { return nil }
 func (e endpoint) ClientIP() netip.Addr   { return netip.AddrFrom4([4]byte{203, 0, 113, 7}) }
 
-// matching finds the policies of 1,000 different requests in turn.
-func matching(t testing.TB, policies int) compare.Measure {
+// matching finds the policies of different requests in turn.
+func matching(t testing.TB, policies, different int) compare.Measure {
 	var all []*policy.Policy
 	for i := range policies {
 		p, err := policy.New(policy.Config{
@@ -100,10 +104,11 @@ func matching(t testing.TB, policies int) compare.Measure {
 		t.Fatal(err)
 	}
 	var requests []policy.Attributes
-	for i := range min(policies, 1000) {
-		i = i * policies / min(policies, 1000)
+	for i := range min(policies, different) {
+		i = i * policies / min(policies, different)
 		requests = append(requests, endpoint{fmt.Sprintf("h%d.example", i%100), fmt.Sprintf("/svc%d/4711/orders", i)})
 	}
+	runtime.GC() // what the set needed while it was made
 	var q policy.Matches
 	return repeat(1, func(n int) {
 		for i := range n {
