@@ -17,20 +17,15 @@ import (
 
 // answer returns the response for a decision.
 func (s *Server) answer(r *pb.RateLimitRequest, d *decision) *pb.RateLimitResponse {
-	response := &pb.RateLimitResponse{
-		OverallCode: code(d.admitted || s.c.Shadow),
-		Statuses:    make([]*pb.RateLimitResponse_DescriptorStatus, len(d.checks)),
-	}
-	// One allocation for all statuses, and one message for consecutive checks of a limit.
-	statuses, resets := make([]pb.RateLimitResponse_DescriptorStatus, len(d.checks)), make([]durationpb.Duration, len(d.checks))
-	var limit *ratelimit.Limit
-	var described *pb.RateLimitResponse_RateLimit
+	response, statuses, resets := messages(len(d.checks))
+	response.OverallCode = code(d.admitted || s.c.Shadow)
+	// One message for consecutive checks of a limit, also of another request.
 	for i := range d.checks {
 		a := &d.checks[i]
-		if a.limit != nil && a.limit != limit && !a.limit.Unlimited {
-			limit, described = a.limit, current(a.limit)
+		if a.limit != nil && a.limit != d.described && !a.limit.Unlimited {
+			d.described, d.description = a.limit, current(a.limit)
 		}
-		describe(&statuses[i], a, described, &resets[i], d.at)
+		describe(&statuses[i], a, d.description, &resets[i], d.at)
 		response.Statuses[i] = &statuses[i]
 	}
 	if s.c.ResponseHeaders {
@@ -40,6 +35,22 @@ func (s *Server) answer(r *pb.RateLimitRequest, d *decision) *pb.RateLimitRespon
 		response.DynamicMetadata = metadata(r, d)
 	}
 	return response
+}
+
+// messages returns the messages of a response with n statuses, in few allocations.
+func messages(n int) (*pb.RateLimitResponse, []pb.RateLimitResponse_DescriptorStatus, []durationpb.Duration) {
+	if n == 1 {
+		var one struct {
+			response pb.RateLimitResponse
+			pointer  [1]*pb.RateLimitResponse_DescriptorStatus
+			status   [1]pb.RateLimitResponse_DescriptorStatus
+			reset    [1]durationpb.Duration
+		}
+		one.response.Statuses = one.pointer[:]
+		return &one.response, one.status[:], one.reset[:]
+	}
+	response := &pb.RateLimitResponse{Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, n)}
+	return response, make([]pb.RateLimitResponse_DescriptorStatus, n), make([]durationpb.Duration, n)
 }
 
 func code(ok bool) pb.RateLimitResponse_Code {

@@ -72,14 +72,18 @@ type decision struct {
 	requests  []weir.Request
 	ends      []int // of the requests of each check
 	decisions []weir.Decision
+
+	// The last limit of a response and its message, which is only read. They outlive a reset.
+	described   *ratelimit.Limit
+	description *pb.RateLimitResponse_RateLimit
 }
 
-// reset makes d ready for another request. It keeps only the memory.
+// reset makes d ready for another request. It keeps the memory, and the description of a limit.
 func (d *decision) reset() {
 	clear(d.checks)
 	clear(d.requests)
 	clear(d.decisions)
-	*d = decision{checks: d.checks[:0], live: d.live[:0], requests: d.requests[:0], ends: d.ends[:0], decisions: d.decisions[:0]}
+	*d = decision{checks: d.checks[:0], live: d.live[:0], requests: d.requests[:0], ends: d.ends[:0], decisions: d.decisions[:0], described: d.described, description: d.description}
 }
 
 var (
