@@ -43,6 +43,19 @@ type Config struct {
 	// InFlight bounds the calls of the ledger in flight, from 1 to 64; DefaultInFlight if zero. A
 	// key always uses the same one of them.
 	InFlight int
+
+	// Terms, if not nil, returns whether the limits of a key are divided, and how. Those of other keys
+	// go to the strict store. It is called for each request and may change its results, so it must be
+	// quick and safe for concurrent use. A share whose key is no longer divided is returned when
+	// idle.
+	Terms func(key string) (Terms, bool)
+}
+
+// Terms limits the shares of the limits of a key. A zero field is that of Config. Values outside of
+// its range count as the nearest one inside.
+type Terms struct {
+	Lease   time.Duration // as Config.Lease
+	Largest int           // as Config.Largest
 }
 
 // The default values of fields of Config.
@@ -56,6 +69,8 @@ const (
 	DefaultInFlight  = 4
 )
 
+const minLease, maxLease = time.Second, time.Hour
+
 func (c Config) normalize() (Config, error) {
 	c.Lease, c.Interval = cmp.Or(c.Lease, DefaultLease), cmp.Or(c.Interval, DefaultInterval)
 	c.Threshold, c.Largest = cmp.Or(c.Threshold, DefaultThreshold), cmp.Or(c.Largest, 100)
@@ -65,7 +80,7 @@ func (c Config) normalize() (Config, error) {
 		return c, fmt.Errorf("share: %s: %w: got %v, want %s", field, weir.ErrInvalid, value, want)
 	}
 	switch {
-	case c.Lease < time.Second || c.Lease > time.Hour:
+	case c.Lease < minLease || c.Lease > maxLease:
 		return bad("Lease", c.Lease, "1s to 1h")
 	case c.Interval < 10*time.Millisecond || c.Interval > 10*time.Second:
 		return bad("Interval", c.Interval, "10ms to 10s")
@@ -87,19 +102,58 @@ func (c Config) normalize() (Config, error) {
 
 // settings are a Config in the units of exchanges.
 type settings struct {
-	lease, usable int64   // µs; of a lease, the local time for which a share is used
-	interval      int64   // µs
-	threshold     float64 // tokens per µs
-	largest       float64 // of the whole
+	terms             // of a key without Terms of its own
+	drift     int64   // parts per million
+	interval  int64   // µs
+	threshold float64 // tokens per µs
+	of        func(key string) (Terms, bool)
 
 	closing   atomic.Bool
 	conflicts atomic.Int64
 }
 
+// terms are Terms in the units of exchanges.
+type terms struct {
+	lease, usable int64   // µs; of a lease, the local time for which a share is used
+	largest       float64 // of the whole
+}
+
 func (c *Config) settings() *settings {
-	lease := c.Lease.Microseconds()
-	return &settings{
-		lease: lease, usable: lease - 2*lease*int64(c.Drift)/1_000_000 - 1, interval: c.Interval.Microseconds(),
-		threshold: float64(c.Threshold) / 1e6, largest: float64(c.Largest) / 100,
+	s := &settings{
+		drift: int64(c.Drift), interval: c.Interval.Microseconds(), threshold: float64(c.Threshold) / 1e6, of: c.Terms,
 	}
+	s.terms = s.units(Terms{c.Lease, c.Largest})
+	return s
+}
+
+// units returns t in the units of exchanges. Its fields are in their ranges.
+func (s *settings) units(t Terms) terms {
+	lease := t.Lease.Microseconds()
+	return terms{lease, lease - 2*lease*s.drift/1_000_000 - 1, float64(t.Largest) / 100}
+}
+
+// divided reports whether the limits of a key are divided.
+func (s *settings) divided(key string) bool {
+	if s.of == nil {
+		return true
+	}
+	_, ok := s.of(key)
+	return ok
+}
+
+// termsOf returns the terms of a key.
+func (s *settings) termsOf(key string) terms {
+	if s.of == nil {
+		return s.terms
+	}
+	t, _ := s.of(key)
+	own := s.terms
+	if t.Lease != 0 {
+		own = s.units(Terms{Lease: min(max(t.Lease, minLease), maxLease)})
+		own.largest = s.largest
+	}
+	if t.Largest != 0 {
+		own.largest = float64(min(max(t.Largest, 1), 100)) / 100
+	}
+	return own
 }

@@ -73,7 +73,7 @@ func (e *entry) target(c *settings) parts.Part {
 	if all := want + e.others; all > free {
 		want *= free / all
 	}
-	return d.Fraction(int64(min(want, free, float64(d.Whole.Rate)*c.largest)))
+	return d.Fraction(int64(min(want, free, float64(d.Whole.Rate)*e.terms.largest)))
 }
 
 // grant takes a part for the holder out of the remainder, if it should have more than it has, and
@@ -147,5 +147,5 @@ func (x *exchange) list(c *settings) {
 		mine = &r.holders[len(r.holders)-1]
 	}
 	x.seq = max(e.seq, mine.seq) + 1
-	*mine = holder{id: e.id, seq: x.seq, part: e.own.Part.Plus(x.hand).Plus(x.get), demand: x.demand, lease: c.lease}
+	*mine = holder{id: e.id, seq: x.seq, part: e.own.Part.Plus(x.hand).Plus(x.get), demand: x.demand, lease: e.terms.lease}
 }

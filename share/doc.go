@@ -36,6 +36,10 @@
 // and a limit whose capacity is below 100. The state of a limit that can be divided is in the
 // ledger only. All processes that share such a limit need a Store of this package.
 //
+// Config.Terms selects keys whose limits are divided, with bounds of their own. [Store.Over] puts a
+// failover.Store between the shares and the calls of a Store, so that a process decides by its
+// shares while the store is unavailable.
+//
 // Remaining counts the tokens that the deciding process knows of, so it is a lower bound. Reserve,
 // Commit and Cancel of a limit that can be divided return an error that wraps weir.ErrInvalid.
 //

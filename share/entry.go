@@ -20,6 +20,7 @@ type entry struct {
 	lane  uint64 // selects the queue of its exchanges
 
 	mu      sync.Mutex
+	terms   terms      // of the last exchange
 	own     parts.Bank // the share
 	until   int64      // the local instant at which the lease ends
 	asked   int64      // tokens since the last tick
@@ -84,16 +85,26 @@ func (e *entry) ask(op algo.Op, n int64, r *weir.Request, m moment) algo.Ask {
 	return a
 }
 
+// measure adds a request to the demand. It requires mu.
+func (e *entry) measure(r *weir.Request) {
+	if r.Verb < weir.Return && r.Verb != weir.Peek {
+		e.asked += r.N
+	}
+}
+
 // decide decides a request by the share, or by a denial that holds. It returns false if only the
 // ledger can decide.
 func (e *entry) decide(r *weir.Request, m moment, d *weir.Decision) bool {
-	if r.Verb > weir.Return {
-		return false
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if r.Verb != weir.Peek && r.Verb != weir.Return {
-		e.asked += r.N
+	e.measure(r)
+	return e.decideMeasured(r, m, d)
+}
+
+// decideMeasured is decide for a request whose demand is measured already. It requires mu.
+func (e *entry) decideMeasured(r *weir.Request, m moment, d *weir.Decision) bool {
+	if r.Verb > weir.Return {
+		return false
 	}
 	var res algo.Result
 	live := e.live(m)
@@ -126,6 +137,29 @@ func (e *entry) decide(r *weir.Request, m moment, d *weir.Decision) bool {
 	}
 	res.Retry, res.OK, res.Granted = retry, false, 0
 	res.Reset = max(res.Reset, retry)
+	e.local++
+	r.Limit.Spec().Fill(d, &res, e.at(m))
+	return true
+}
+
+// decideAlone decides a request by a live share without the ledger, which is unavailable. It returns
+// false without a live share.
+func (e *entry) decideAlone(r *weir.Request, m moment, d *weir.Decision) bool {
+	if r.Verb > weir.Return || r.Verb == weir.Charge {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.live(m) {
+		return false
+	}
+	res := e.own.Do(e.ask(algo.Op(r.Verb), r.N, r, m))
+	if res.OK && e.limit.Labels {
+		e.floor = e.at(m)
+	}
+	if !res.OK && r.N <= e.limit.Capacity() { // the share may change when its lease ends
+		res.Retry = max(1, min(res.Retry, e.until-m.local))
+	}
 	e.local++
 	r.Limit.Spec().Fill(d, &res, e.at(m))
 	return true

@@ -59,6 +59,7 @@ func begin(c *settings, e *entry, ops []*op, m moment) *exchange {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ops++ // a caller may leave before the end
+	e.terms = c.termsOf(e.key)
 	reset := slices.ContainsFunc(ops, func(o *op) bool { return o.r != nil && o.r.Verb == weir.Reset })
 	if e.live(m) {
 		x.surrender(c, m, reset || e.debt)
@@ -286,7 +287,7 @@ func (x *exchange) end(c *settings, wrote, sent bool, err error) {
 	case err == nil && wrote:
 		if x.listed {
 			e.seq = x.seq
-			e.until, e.renew = x.sent.local+c.usable, x.sent.local+c.lease/3
+			e.until, e.renew = x.sent.local+e.terms.usable, x.sent.local+e.terms.lease/3
 		}
 		e.own.Put(e.limit, x.get, x.level, e.now(m))
 	case err != nil && !sent:

@@ -15,6 +15,10 @@ type Stats struct {
 	Ledger    int64 // requests that were decided by the ledger
 	Strict    int64 // requests that were passed to the strict store
 	Conflicts int64 // exchanges that were repeated, because another process wrote the row
+
+	// Stranded is the sum over the shares of the part of the limit's rate, from 0 to 1, that is
+	// above this process's demand.
+	Stranded float64
 }
 
 // Stats returns the counts. It reads all keys.
@@ -29,6 +33,7 @@ func (s *Store) Stats() (st Stats) {
 		st.Local += e.local
 		if e.own.Rule != nil {
 			st.Shares++
+			st.Stranded += max(0, float64(e.own.Rate)-e.demand) / float64(e.limit.Whole.Rate)
 		}
 		e.mu.Unlock()
 	}

@@ -173,17 +173,33 @@ func (s *Store) Do(ctx context.Context, r weir.Request) (d weir.Decision, err er
 	if s.closed.Load() {
 		return d, errClosed
 	}
-	hash := maphash.String(s.seed, r.Key) ^ r.Limit.Spec().ID
-	if e := s.table.find(hash, r.Key, r.Limit); e != nil && e.decide(&r, s.clock.now(), &d) {
+	hash, e := s.find(&r)
+	if e != nil && s.c.divided(r.Key) && e.decide(&r, s.clock.now(), &d) {
 		return d, nil
 	}
 	return s.ask(ctx, r, hash)
 }
 
+// find returns the hash of a request, and the entry of its key or nil.
+func (s *Store) find(r *weir.Request) (uint64, *entry) {
+	hash := maphash.String(s.seed, r.Key) ^ r.Limit.Spec().ID
+	return hash, s.table.find(hash, r.Key, r.Limit)
+}
+
+// divide returns the limit of a request with its units, or the reason why it is not divided.
+func (s *Store) divide(r *weir.Request) (*parts.Limit, error) {
+	if !s.c.divided(r.Key) {
+		return nil, errStrict
+	}
+	return s.limits.divide(r.Limit)
+}
+
+var errStrict = fmt.Errorf("share: key: %w: Config.Terms does not divide its limits", weir.ErrInvalid)
+
 // ask decides a request by the ledger, or by the strict store. It is not part of Do, whose
 // variables would be allocated.
 func (s *Store) ask(ctx context.Context, r weir.Request, hash uint64) (weir.Decision, error) {
-	l, reason := s.limits.divide(r.Limit)
+	l, reason := s.divide(&r)
 	switch {
 	case reason != nil:
 		s.strong.Add(1)
@@ -212,10 +228,15 @@ func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision
 	if err := bounds.Check("share", weir.ErrInvalid, rs, len(ds)); err != nil {
 		return false, err
 	}
+	return s.doAll(ctx, rs, ds, s.Do)
+}
+
+// doAll is DoAll, with the function that decides requests under limits that are divided.
+func (s *Store) doAll(ctx context.Context, rs []weir.Request, ds []weir.Decision, do func(context.Context, weir.Request) (weir.Decision, error)) (bool, error) {
 	var strict []weir.Request
 	var places []int
 	for i := range rs {
-		if _, err := s.limits.divide(rs[i].Limit); err != nil {
+		if _, err := s.divide(&rs[i]); err != nil {
 			strict, places = append(strict, rs[i]), append(places, i)
 		}
 	}
@@ -235,7 +256,7 @@ func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision
 		} else if !ok {
 			continue
 		}
-		if ds[i], err = s.Do(ctx, r); err != nil {
+		if ds[i], err = do(ctx, r); err != nil {
 			break
 		}
 		ok = ok && ds[i].OK
@@ -267,7 +288,7 @@ func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision
 	for _, i := range charged {
 		back := rs[i]
 		back.Verb, back.N, back.At = weir.Return, ds[i].Granted, ds[i].At
-		if _, failed := s.Do(context.WithoutCancel(ctx), back); failed != nil && err == nil {
+		if _, failed := do(context.WithoutCancel(ctx), back); failed != nil && err == nil {
 			err = failed
 		}
 	}
