@@ -4,7 +4,7 @@
 //	…
 //	store, err := share.New(strict, ledger, share.Config{})
 //
-// A row is a string PREFIX:share:1:{NAME}, with the limit's key in NAME: 16 digits of its version, and
+// A row is a string PREFIX:1:share:{NAME}, with the limit's key in NAME: 16 digits of its version, and
 // the bytes of package share. It has a TTL. NAME is encoded as the keys of package redisstore. In a
 // cluster, rows are in different slots. The earliest clock of the nodes of a call is the ledger's
 // time: their clocks must be synchronized within 1 s.
@@ -48,7 +48,7 @@ func New(conn redisstore.Conn, prefix string) (share.Ledger, error) {
 	if err := s.Or(bounds.Sharing{Prefix: redisstore.DefaultPrefix, Timeout: time.Second, InFlight: 1, MaxBatch: 1}, "redisledger", weir.ErrInvalid, ":"); err != nil {
 		return nil, err
 	}
-	return &ledger{conn: conn, prefix: s.Prefix + ":share:1:{"}, nil
+	return &ledger{conn: conn, prefix: s.Prefix + ":1:share:{"}, nil
 }
 
 //go:embed ledger.lua
