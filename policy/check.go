@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/fault"
@@ -88,6 +89,46 @@ func (p *Policy) slots() string {
 	}
 	return ""
 }
+
+// checkShares adds the errors of Shares.
+func (c *Config) checkShares(f *faults) {
+	s := c.Shares
+	switch {
+	case !s.Auto && s != (Shares{}):
+		f.Add("shares", "", "want auto with lease and largest")
+	case s.Lease != 0 && (s.Lease < time.Second || s.Lease > time.Hour):
+		f.Add("shares.lease", s.Lease.String(), "want 1s to 1h")
+	case s.Largest < 0 || s.Largest > 100:
+		f.Add("shares.largest", fmt.Sprint(s.Largest), "want 1 to 100 percent")
+	case s.Auto:
+		if reason := c.undivided(); reason != "" {
+			f.Add("shares", "auto", "want off: %s", reason)
+		}
+	}
+}
+
+// undivided returns the reason why the limits of the policy cannot be divided, whatever they are, or
+// "".
+func (c *Config) undivided() string {
+	switch {
+	case len(c.Limits) == 0 && len(c.Overrides) == 0:
+		return "the policy has no limits to divide"
+	case c.Settle != Settle{}:
+		return "the cost is known at the end of a request, and shares have no reservations"
+	case c.Count.seesResponses():
+		return "with count: " + string(c.Count) + " requests are reserved, and shares have no reservations"
+	case c.Count == CountAll:
+		return "with count: all denied requests become debt, which other processes learn late"
+	case c.Zone != "":
+		return "limits in an nginx zone share a state"
+	case len(c.Tenants) > 0:
+		return "tenants share a state"
+	}
+	return ""
+}
+
+// Divides reports whether c may have shares, apart from the algorithms of its limits.
+func (c *Config) Divides() bool { return c.undivided() == "" }
 
 // checkMode adds the errors of Mode, Percent and Candidate.
 func (p *Policy) checkMode(f *faults) {

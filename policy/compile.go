@@ -35,6 +35,7 @@ func (p *Policy) compile(f *faults) {
 		f.Add("on_store_error", fault.Quote(string(c.OnStoreError)), "want open, closed or local")
 	}
 	p.checkMode(f)
+	c.checkShares(f)
 	if c.Carry > weir.CarryReset {
 		f.Add("carry", fmt.Sprint(c.Carry), "want one of the carries, such as weir.CarryProportional")
 	}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"strings"
+	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/budget"
@@ -105,6 +106,19 @@ type Config struct {
 
 	// Weighted lends by weight; otherwise first come, first served. It requires Tenants.
 	Weighted bool
+
+	// Shares divides the limits among processes, for stores of package share. A policy with shares
+	// counts admitted requests, and has no Settle, Zone and Tenants.
+	Shares Shares
+}
+
+// Shares selects the limits of a policy that are divided, and their bounds: see share.Terms. Limits that share.Supports
+// refuses stay strict. All processes need the same value of Auto: a limit with shares and one
+// without have different states.
+type Shares struct {
+	Auto    bool          // divide the limits; false: strict
+	Lease   time.Duration // of a share, from 1s to 1h; the default of package share if zero
+	Largest int           // percent of a limit for one process, from 1 to 100; 100 if zero
 }
 
 // A FailMode selects the outcome of a request that the store did not decide. The zero value

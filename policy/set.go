@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"strings"
+
 	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/policy/internal/index"
 )
@@ -97,6 +99,17 @@ func (s *Set) join(old *Set) {
 // Policies returns the policies of s in order, without candidates. The caller must not
 // modify the slice.
 func (s *Set) Policies() []*Policy { return s.policies }
+
+// Shares returns the Shares of the policy or candidate with a key such as Charge.Key. It is false if
+// there is none.
+func (s *Set) Shares(key string) (Shares, bool) {
+	name, _, _ := strings.Cut(key, "|")
+	m := s.byName[name]
+	if m == nil {
+		return Shares{}, false
+	}
+	return m.config.Shares, true
+}
 
 // Policy returns the policy or candidate with a name, or nil.
 func (s *Set) Policy(name string) *Policy {

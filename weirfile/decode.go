@@ -6,6 +6,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/budget"
+	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/weirfile/internal/grammar"
 	"github.com/floodweir/weir/weirfile/strict"
 )
@@ -26,7 +27,8 @@ type decoder struct {
 	read         func(name string) ([]byte, error) // of a table; nil if other files are not read
 	prices       *budget.Prices                    // nil if there are none, or for pricesFailed
 	pricesFailed bool
-	bodiless     string // the field because of which no interface reads the bodies of requests; "" if one does
+	shares       policy.Shares // the default of policies
+	bodiless     string        // the field because of which no interface reads the bodies of requests; "" if one does
 }
 
 // A place is a value with its position and the shape that the grammar gives it.

@@ -35,6 +35,10 @@ type File struct {
 
 	Failover Failover
 
+	// Shares configures the shares of limits that come with requests, without a policy. It is
+	// also the default of the policies, which have it already.
+	Shares policy.Shares
+
 	// System configures the rejection of requests while the process is overloaded; nil if
 	// omitted.
 	System *SystemRules
@@ -239,6 +243,8 @@ func (d *decoder) file(root strict.Node, f *File) {
 	m := d.mapping(place{root, "", grammar.File})
 	f.Store = d.store(m.at("store"))
 	d.failover(m.at("failover"), &f.Failover)
+	f.Shares = d.readShares(m.at("shares"))
+	d.shares = f.Shares
 	d.gateway(m.at("gateway"), &f.Gateway)
 	f.System = d.system(m.at("system"))
 	d.http(m.at("http"), &f.HTTP)

@@ -39,6 +39,7 @@ func (r *policyReader) config(m mapping) policy.Config {
 	surplus, _ := r.word(m.at("surplus"))
 	c.Weighted = surplus == grammar.Weighted
 	r.nginx(m.at("nginx"), &c)
+	policyShares(r, m, &c)
 	return c
 }
 

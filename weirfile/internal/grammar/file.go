@@ -10,6 +10,7 @@ var File = &Shape{Kind: Map, Def: "file", Fields: []Field{
 	{Name: "store", Doc: "where state is stored: memory, or the URL of a Redis or Valkey that several processes share", Default: "memory",
 		Examples: []any{"redis://127.0.0.1:6379/0", "redis+sentinel://a:26379,b:26379/main", "redis+cluster://a:7000,b:7000"}, Shape: store},
 	{Name: "failover", Doc: "what happens when the store is slow or unavailable", Shape: failover},
+	{Name: "shares", Doc: "whether processes divide limits and decide by their parts without the store: the default of policies, and for limits that come with requests", Default: "off", Shape: shares},
 	{Name: "gateway", Doc: "the reverse proxy, which applies the policies to every request", Shape: gateway},
 	{Name: "http", Doc: "the HTTP API, also for auth_request, ForwardAuth and forward_auth", Shape: http},
 	{Name: "grpc", Doc: "the interface for Envoy's rate limit protocol", Shape: grpc},
@@ -35,6 +36,17 @@ var failover = &Shape{Kind: Map, Def: "failover", Fields: []Field{
 	{Name: "nodes", Doc: "the number of processes among which on_store_error: local divides a limit", Default: 1,
 		Shape: &Shape{Kind: Integer, Least: 1, Most: 100_000}},
 	{Name: "start_degraded", Doc: "start without Redis, or with a Redis that cannot keep limits, instead of exiting", Default: false, Shape: boolean},
+}}
+
+const wantShares = "want auto, off, or a map with lease and largest such as { lease: 10s, largest: 50 }"
+
+var shares = &Shape{Kind: Choice, Def: "shares", Want: wantShares, Any: []*Shape{
+	{Kind: Word, Words: []string{"auto", "off"}, Want: wantShares},
+	{Kind: Map, NotEmpty: true, Want: wantShares, Fields: []Field{
+		{Name: "lease", Doc: "the time for which a process may use its part without the store; the part of a process that died is unused as long", Default: "10s",
+			Shape: &Shape{Kind: Duration, Shortest: time.Second, Longest: time.Hour}},
+		{Name: "largest", Doc: "the largest part of a limit for one process, in percent", Default: 100, Shape: percent},
+	}},
 }}
 
 var gateway = &Shape{Kind: Map, Def: "gateway", Fields: []Field{

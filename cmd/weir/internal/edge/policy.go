@@ -81,6 +81,9 @@ func (c *compiler) unsupported(cfg policy.Config) {
 	if len(cfg.Candidate) > 0 {
 		c.Add("candidate", fault.Quote(cfg.Candidate[0].String()), "nginx does not try candidate limits: use a second policy with mode: shadow, or %s", elsewhere)
 	}
+	if cfg.Shares.Auto {
+		c.Add("shares", "auto", "nginx has no shares, and would decide by a state of its own: use off, or %s", elsewhere)
+	}
 	if n := len(cfg.Tenants); n > 0 {
 		c.Add("tenants", fmt.Sprint(n), "nginx does not divide limits among tenants: %s", elsewhere)
 	}
