@@ -15,6 +15,7 @@ import (
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/protect"
+	"github.com/floodweir/weir/share"
 )
 
 // A Config is the configuration of Metrics. Its zero value works.
@@ -46,6 +47,7 @@ type Metrics struct {
 	memory    source[memstore.Stats]
 	failover  source[failover.Stats]
 	denials   source[denycache.Stats]
+	shares    source[share.Stats]
 	system    source[protect.SystemReading]
 	upstreams atomic.Pointer[[]Upstream]
 }
@@ -89,6 +91,7 @@ func New(b Backend, c Config) *Metrics {
 	collect(b, &m.memory, memoryMetrics())
 	collect(b, &m.failover, failoverMetrics())
 	collect(b, &m.denials, denyCacheMetrics())
+	collect(b, &m.shares, shareMetrics())
 	collect(b, &m.system, systemMetrics())
 	b.Poll(upstreamMetrics, m.collectUpstreams)
 	build := Polled{Name: "weir_build_info", Help: "Always 1; the labels are the version of Weir and of Go.", Labels: []string{"version", "goversion"}}
@@ -129,6 +132,9 @@ func (m *Metrics) Memory(stats func() memstore.Stats) { m.memory.set(stats) }
 
 // Failover sets the source of the metrics of a failover.Store; nil for none.
 func (m *Metrics) Failover(stats func() failover.Stats) { m.failover.set(stats) }
+
+// Shares sets the source of the metrics of shares; nil for none.
+func (m *Metrics) Shares(stats func() share.Stats) { m.shares.set(stats) }
 
 // DenyCache sets the source of the metrics of repeated denials; nil for none.
 func (m *Metrics) DenyCache(stats func() denycache.Stats) { m.denials.set(stats) }

@@ -8,6 +8,7 @@ import (
 	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/protect"
+	"github.com/floodweir/weir/share"
 )
 
 // A source holds statistics that a part of the program counts itself. Without one there are no
@@ -137,6 +138,25 @@ func denyCacheMetrics() []statistic[denycache.Stats] {
 		counter("weir_denials_repeated_total", "Denials that this process repeated without a call of the Redis store, because their RetryAfter had not passed.",
 			func(s stats) float64 { return float64(s.Repeated) }),
 		gauge("weir_denials_cached", "Denials in the cache of this process, also those that have ended.", func(s stats) float64 { return float64(s.Keys) }),
+	}
+}
+
+func shareMetrics() []statistic[share.Stats] {
+	type stats = share.Stats
+	decisions := func(by string, read func(stats) int64) statistic[stats] {
+		return counter("weir_shares_decisions_total", "Requests by what decided them: share (without a call), ledger, or strict (limits that are not divided).",
+			func(s stats) float64 { return float64(read(s)) }).labelled("by", by)
+	}
+	return []statistic[stats]{
+		gauge("weir_shares_held", "Shares of limits that this process holds.", func(s stats) float64 { return float64(s.Shares) }),
+		gauge("weir_shares_keys", "Keys whose demand is measured for shares.", func(s stats) float64 { return float64(s.Keys) }),
+		gauge("weir_shares_stranded", "Sum over the shares of this process of the part of the limit's rate that is above its demand; 1 is a whole limit.",
+			func(s stats) float64 { return s.Stranded }),
+		decisions("share", func(s stats) int64 { return s.Local }),
+		decisions("ledger", func(s stats) int64 { return s.Ledger }),
+		decisions("strict", func(s stats) int64 { return s.Strict }),
+		counter("weir_shares_conflicts_total", "Exchanges with the ledger that were repeated, because another process wrote the row.",
+			func(s stats) float64 { return float64(s.Conflicts) }),
 	}
 }
 

@@ -32,6 +32,7 @@ import (
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/protect"
 	"github.com/floodweir/weir/rpclimit"
+	"github.com/floodweir/weir/share"
 )
 
 // ofTheProgram are the metrics of the program weir that a Go program does not have.
@@ -58,6 +59,10 @@ func scrape(t *testing.T) map[string][]string {
 	store, err := denycache.New(redis, denycache.Config{})
 	must(t, err)
 	m.DenyCache(store.Stats)
+	shares, err := share.New(memory, share.NewMemory(nil), share.Config{})
+	must(t, err)
+	t.Cleanup(func() { shares.Close() })
+	m.Shares(shares.Stats)
 
 	// HTTP requests, the second of which is denied, behind a protection that rejects the third.
 	system, err := protect.NewSystem(protect.SystemConfig{CPU: 80})

@@ -11,6 +11,7 @@ import (
 	"github.com/floodweir/weir/denycache"
 	"github.com/floodweir/weir/failover"
 	library "github.com/floodweir/weir/metrics"
+	"github.com/floodweir/weir/share"
 )
 
 // A Config is the configuration of Metrics. Its zero value works.
@@ -67,6 +68,7 @@ func New(c Config) *Metrics {
 	}
 	m.Failover(nil)
 	m.DenyCache(nil)
+	m.Shares(nil)
 	m.webhooks = m.counters("weir_budget_webhooks_total",
 		"Webhooks about budgets, by result: sent, failed after all attempts, or dropped before the first.", "result")
 	for _, result := range [...]string{"sent", "failed", "dropped"} { // so that rate() sees the first of each
@@ -153,6 +155,14 @@ func (m *Metrics) DenyCache(stats func() denycache.Stats) {
 		stats = func() denycache.Stats { return denycache.Stats{} }
 	}
 	m.Metrics.DenyCache(stats)
+}
+
+// Shares sets the source of the metrics of shares. They are 0 if it is nil.
+func (m *Metrics) Shares(stats func() share.Stats) {
+	if stats == nil {
+		stats = func() share.Stats { return share.Stats{} }
+	}
+	m.Metrics.Shares(stats)
 }
 
 // Webhook counts a webhook about a budget by its result.

@@ -29,6 +29,7 @@ import (
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/protect"
+	"github.com/floodweir/weir/share"
 )
 
 func newPolicy(tb testing.TB, name string, mode policy.Mode) *policy.Policy {
@@ -224,6 +225,9 @@ func TestStats(t *testing.T) {
 		}
 	})
 	m.DenyCache(func() denycache.Stats { return denycache.Stats{Repeated: 8, Keys: 9} })
+	m.Shares(func() share.Stats {
+		return share.Stats{Shares: 10, Keys: 11, Local: 12, Ledger: 13, Strict: 14, Conflicts: 15, Stranded: 0.25}
+	})
 	m.Misconfigured(true)
 	if _, err := store.Do(context.Background(), weir.Request{Key: "k", Limit: weir.MustLimit("1/h"), N: 1}); err != nil {
 		t.Fatal(err)
@@ -237,11 +241,15 @@ func TestStats(t *testing.T) {
 		"weir_store_breaker_open": 1, "weir_store_calls_in_progress": 1, "weir_store_calls_waiting": 2, "weir_store_undecided_total": 3,
 		"weir_store_late_replies_total": 4, "weir_overloaded": 1, "weir_scheduling_delay_seconds_total": 1.5,
 		"weir_denials_repeated_total": 8, "weir_denials_cached": 9,
+		"weir_shares_held": 10, "weir_shares_keys": 11, "weir_shares_conflicts_total": 15, "weir_shares_stranded": 0.25,
 	} {
 		wantValue(t, got, want, name)
 	}
 	for state, want := range map[string]float64{"up": 0, "slow": 1, "down": 0} {
 		wantValue(t, got, want, "weir_store_state", state)
+	}
+	for by, want := range map[string]float64{"share": 12, "ledger": 13, "strict": 14} {
+		wantValue(t, got, want, "weir_shares_decisions_total", by)
 	}
 	for reason, want := range map[string]float64{"queue_full": 5, "queue_wait": 6, "scheduling": 7} {
 		wantValue(t, got, want, "weir_overload_rejected_total", reason)
