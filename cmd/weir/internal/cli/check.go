@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -17,6 +18,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/run"
 	"github.com/floodweir/weir/guard"
 	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/share"
 	"github.com/floodweir/weir/weirfile"
 )
 
@@ -339,6 +341,9 @@ func nonDefaults(c policy.Config) (more []string) {
 	say(c.OnDenied.Redirect != "", "to %s", c.OnDenied.Redirect)
 	say(c.OnDenied.Wait > 0, "waits up to %v", c.OnDenied.Wait)
 	say(c.OnStoreError != policy.Local, "%s if the store fails", c.OnStoreError)
+	if s := c.Shares; s.Auto {
+		say(true, "divided into shares of at most %d%%, for %v", cmp.Or(s.Largest, 100), cmp.Or(s.Lease, share.DefaultLease))
+	}
 	if len(c.Candidate) > 0 {
 		var limits []string
 		for _, l := range c.Candidate {

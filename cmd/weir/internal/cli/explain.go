@@ -105,9 +105,9 @@ func (w *app) explanation(ctx context.Context, e *explainOptions, args []string)
 		return nil, err
 	}
 	defer store.Close()
-	answer, err := explain.Explain(ctx, store, file.Policies, e.q)
+	answer, err := explain.Explain(ctx, store, explain.DivisionOf(file.Policies), file.Policies, e.q)
 	if err == nil && draft != nil {
-		answer.Draft, err = explain.Explain(ctx, store, draft.Policies, e.q)
+		answer.Draft, err = explain.Explain(ctx, store, explain.DivisionOf(draft.Policies), draft.Policies, e.q)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("explain: %w", err)

@@ -37,6 +37,9 @@ type Config struct {
 	Admin    Admin
 	Policies *policy.Set
 
+	// Shares configures the shares of limits that come with requests, without a policy.
+	Shares policy.Shares
+
 	// RateLimit is not nil for `weir ratelimit`.
 	RateLimit *RateLimit
 
@@ -163,7 +166,7 @@ func Load(s Source) (*Config, error) {
 // Complete is like Load for a file that is already read.
 func Complete(file *weirfile.File, s Source) (*Config, error) {
 	c := &Config{File: s.File, Text: file.Text, Policies: file.Policies, RateLimit: s.RateLimit}
-	c.System = file.System
+	c.System, c.Shares = file.System, file.Shares
 	c.Gateway.Routes = file.Gateway.Routes
 	c.Gateway.Client = file.Gateway.Client
 	c.Gateway.Fields = file.Gateway.Fields

@@ -138,6 +138,9 @@ type Limit struct {
 	Borrowed bool `json:"borrowed,omitempty"`
 	// Degraded describes a decision made without the store.
 	Degraded string `json:"degraded,omitempty"`
+
+	// Shares describes how processes divide the limit; nil if shares are off.
+	Shares *Shares `json:"shares,omitempty"`
 }
 
 // Seconds is a duration as a JSON number of seconds, rounded up to the microsecond.

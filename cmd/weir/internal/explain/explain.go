@@ -11,9 +11,9 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// Explain returns how a request would be decided. It consumes nothing. An error is a
-// *problem.FieldError about q.
-func Explain(ctx context.Context, store weir.Store, set *policy.Set, q Question) (*Answer, error) {
+// Explain returns how a request would be decided. It consumes nothing. Without shares, which may be
+// nil, limits are not divided. An error is a *problem.FieldError about q.
+func Explain(ctx context.Context, store weir.Store, shares Division, set *policy.Set, q Question) (*Answer, error) {
 	r, err := q.request()
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func Explain(ctx context.Context, store weir.Store, set *policy.Set, q Question)
 	for i := range all.Requests {
 		all.Requests[i].Verb = weir.Peek
 	}
-	e := explanation{Answer: a, ctx: ctx, store: store, rs: all.Requests, ds: make([]weir.Decision, len(all.Requests))}
+	e := explanation{Answer: a, ctx: ctx, store: store, shares: shares, rs: all.Requests, ds: make([]weir.Decision, len(all.Requests))}
 	var storeErr error
 	if enforced > 0 {
 		storeErr = e.decide(0, enforced)
@@ -47,10 +47,11 @@ func Explain(ctx context.Context, store weir.Store, set *policy.Set, q Question)
 // An explanation builds an Answer.
 type explanation struct {
 	*Answer
-	ctx   context.Context
-	store weir.Store
-	rs    []weir.Request
-	ds    []weir.Decision
+	ctx    context.Context
+	store  weir.Store
+	shares Division
+	rs     []weir.Request
+	ds     []weir.Decision
 }
 
 // decide peeks at the requests from index from to to, at one instant.
@@ -89,11 +90,12 @@ func (e *explanation) policy(f policy.Charge, storeErr error) Policy {
 		err = e.decide(f.From, f.To)
 	}
 	for i := f.From; i < f.To; i++ {
-		if err != nil {
-			p.Limits = append(p.Limits, Limit{Limit: e.rs[i].Limit.Brief(), Capacity: e.rs[i].Limit.Capacity()})
-			continue
+		l := Limit{Limit: e.rs[i].Limit.Brief(), Capacity: e.rs[i].Limit.Capacity()}
+		if err == nil {
+			l = limitOf(e.rs[i], e.ds[i])
 		}
-		p.Limits = append(p.Limits, limitOf(e.rs[i], e.ds[i]))
+		l.Shares = e.sharesOf(&e.rs[i])
+		p.Limits = append(p.Limits, l)
 	}
 	switch {
 	case f.Err != nil:

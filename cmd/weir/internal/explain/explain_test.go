@@ -86,7 +86,7 @@ func every(t testing.TB) *policy.Set {
 // take charges the enforced policies of a request.
 func take(t *testing.T, store weir.Store, set *policy.Set, q explain.Question, times int) {
 	t.Helper()
-	a, err := explain.Explain(t.Context(), store, set, q)
+	a, err := explain.Explain(t.Context(), store, nil, set, q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,11 +126,11 @@ func TestText(t *testing.T) {
 			store, _ := frozen(t)
 			set := every(t)
 			take(t, store, set, test.q, test.taken)
-			a, err := explain.Explain(t.Context(), store, set, test.q)
+			a, err := explain.Explain(t.Context(), store, nil, set, test.q)
 			if err != nil {
 				t.Fatal(err)
 			}
-			again, err := explain.Explain(t.Context(), store, set, test.q)
+			again, err := explain.Explain(t.Context(), store, nil, set, test.q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -173,7 +173,7 @@ func TestBorrowed(t *testing.T) {
 	}
 	q := explain.Question{URL: "/", Headers: map[string]explain.Values{"X-Tenant": {"acme"}}}
 	for i := range 4 {
-		a, err := explain.Explain(t.Context(), store, set, q)
+		a, err := explain.Explain(t.Context(), store, nil, set, q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +196,7 @@ func TestWhen(t *testing.T) {
 	set := every(t)
 	q := explain.Question{Method: "POST", URL: "/login", ClientIP: "203.0.113.7"}
 	take(t, store, set, q, 5)
-	a, err := explain.Explain(t.Context(), store, set, q)
+	a, err := explain.Explain(t.Context(), store, nil, set, q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func TestWhen(t *testing.T) {
 		want  explain.Verdict
 	}{{wait - 1, explain.Denied}, {1, explain.Admitted}} {
 		*now += step.after
-		if a, err := explain.Explain(t.Context(), store, set, q); err != nil || a.Verdict != step.want {
+		if a, err := explain.Explain(t.Context(), store, nil, set, q); err != nil || a.Verdict != step.want {
 			t.Errorf("after %d µs: %s, %v, want %s", step.after, a.Verdict, err, step.want)
 		}
 	}
@@ -225,7 +225,7 @@ func TestWho(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a, err := explain.Explain(t.Context(), store, set, explain.Question{URL: "/"})
+	a, err := explain.Explain(t.Context(), store, nil, set, explain.Question{URL: "/"})
 	if err != nil || a.Denial == nil || a.Denial.Policy != "long" || a.Policies[0].Limits[0].Decides || !a.Policies[1].Limits[0].Decides {
 		t.Errorf("Explain = %+v, %v, want a denial by long", a, err)
 	}
@@ -242,7 +242,7 @@ func TestFollowing(t *testing.T) {
 		config.Limits = limits(limit)
 		set := setOf(t, config).WithPrevious(old)
 		for range 2 { // Explain moves no state
-			a, err := explain.Explain(t.Context(), store, set, q)
+			a, err := explain.Explain(t.Context(), store, nil, set, q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -255,7 +255,7 @@ func TestFollowing(t *testing.T) {
 
 // TestOverload checks the explanation of a process that is too busy to decide.
 func TestOverload(t *testing.T) {
-	a, err := explain.Explain(t.Context(), gone{&weir.OverloadError{Reason: "busy"}}, every(t), explain.Question{URL: "/api/x", ClientIP: "192.0.2.1"})
+	a, err := explain.Explain(t.Context(), gone{&weir.OverloadError{Reason: "busy"}}, nil, every(t), explain.Question{URL: "/api/x", ClientIP: "192.0.2.1"})
 	if err != nil || a.Verdict != explain.Overloaded {
 		t.Fatalf("Explain = %+v, %v, want overloaded", a, err)
 	}
@@ -268,7 +268,7 @@ func TestOverload(t *testing.T) {
 
 // TestStoreGone checks the explanation without the store.
 func TestStoreGone(t *testing.T) {
-	a, err := explain.Explain(t.Context(), gone{weir.ErrUnavailable}, every(t), explain.Question{URL: "/api/x", ClientIP: "192.0.2.1"})
+	a, err := explain.Explain(t.Context(), gone{weir.ErrUnavailable}, nil, every(t), explain.Question{URL: "/api/x", ClientIP: "192.0.2.1"})
 	if err != nil || a.Verdict != explain.Undecided {
 		t.Fatalf("Explain = %+v, %v, want undecided", a, err)
 	}
@@ -410,7 +410,7 @@ func TestBadQuestions(t *testing.T) {
 			t.Errorf("%s%s = %d %s, want 400 with %q, %q, %q", test.body, test.query, w.Code, w.Body, test.field, test.value, test.expected)
 		}
 	}
-	_, err := explain.Explain(t.Context(), store, set, explain.Question{})
+	_, err := explain.Explain(t.Context(), store, nil, set, explain.Question{})
 	if field := (*problem.FieldError)(nil); !errors.As(err, &field) || field.Field != "url" {
 		t.Errorf("Explain of nothing = %v, want a FieldError of url", err)
 	}
@@ -461,7 +461,7 @@ func ExampleExplain() {
 	if err != nil {
 		panic(err)
 	}
-	a, err := explain.Explain(context.Background(), store, set, explain.Question{URL: "/api/users", ClientIP: "203.0.113.7"})
+	a, err := explain.Explain(context.Background(), store, nil, set, explain.Question{URL: "/api/users", ClientIP: "203.0.113.7"})
 	if err != nil {
 		panic(err)
 	}
@@ -482,7 +482,7 @@ func TestZone(t *testing.T) {
 			"  api: not decided: a request counts once in a zone, by the first matching policy\n",
 		"/api/x": "  files: does not match: match.paths\n  api: enforced, key perip~zone|11:203.0.113.7, cost 1\n",
 	} {
-		a, err := explain.Explain(t.Context(), store, set, explain.Question{Path: path, ClientIP: "203.0.113.7"})
+		a, err := explain.Explain(t.Context(), store, nil, set, explain.Question{Path: path, ClientIP: "203.0.113.7"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -500,7 +500,7 @@ func TestAdjustment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := explain.Explain(t.Context(), store, set, explain.Question{URL: "/api/users", ClientIP: "203.0.113.7"})
+	a, err := explain.Explain(t.Context(), store, nil, set, explain.Question{URL: "/api/users", ClientIP: "203.0.113.7"})
 	if err != nil || a.Verdict != explain.Denied || a.Denial.Policy != "api" || a.Policies[0].Adjustment != "frozen by mei: ticket 812" {
 		t.Fatalf("Explain = %+v, %v, want denied by api with the note", a, err)
 	}

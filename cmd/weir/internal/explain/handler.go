@@ -31,6 +31,9 @@ type Config struct {
 	// Store decides. It is safe for concurrent use, as are the functions.
 	Store weir.Store
 
+	// Shares returns how limits are divided; nil if they are not.
+	Shares Division
+
 	// Policies returns the policies in force.
 	Policies func() *policy.Set
 
@@ -101,7 +104,7 @@ func New(c Config) http.Handler {
 
 // explain answers q under the policies in force, and under its draft if it has one.
 func (c *Config) explain(ctx context.Context, q Question) (*Answer, error) {
-	a, err := Explain(ctx, c.Store, c.Policies(), q)
+	a, err := Explain(ctx, c.Store, c.Shares, c.Policies(), q)
 	if err != nil || q.Draft == "" {
 		return a, err
 	}
@@ -109,7 +112,7 @@ func (c *Config) explain(ctx context.Context, q Question) (*Answer, error) {
 	if err != nil {
 		return nil, problem.Invalid("draft", "", "a valid policy file: "+problem.Shorten(err.Error()))
 	}
-	a.Draft, err = Explain(ctx, c.Store, set, q)
+	a.Draft, err = Explain(ctx, c.Store, DivisionOf(set), set, q)
 	return a, err
 }
 
@@ -119,7 +122,7 @@ func (c *Config) explainUnused(ctx context.Context, store weir.Store, q Question
 	if err != nil { // impossible: there are none
 		return nil, err
 	}
-	a, err := Explain(ctx, store, set, q)
+	a, err := Explain(ctx, store, nil, set, q)
 	if a != nil {
 		a.Unused = true
 	}

@@ -107,6 +107,7 @@ func (p *Policy) how() string {
 func (l *Limit) write(b *strings.Builder, problem string) {
 	if l.RetryAfter == nil && !l.Never {
 		fmt.Fprintf(b, "    %s: not decided\n", l.Limit)
+		l.Shares.write(b)
 		return
 	}
 	fmt.Fprintf(b, "    %s: %d of %d left", l.Limit, l.Remaining, l.Capacity)
@@ -136,6 +137,7 @@ func (l *Limit) write(b *strings.Builder, problem string) {
 		b.WriteString(" <- decides")
 	}
 	b.WriteByte('\n')
+	l.Shares.write(b)
 }
 
 // String returns s in words, such as "1.5 s".

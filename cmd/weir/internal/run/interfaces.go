@@ -128,7 +128,7 @@ func (p *Program) adminRoutes() []admin.Route {
 		{Pattern: "GET /v1/upstreams", Summary: "the protections of the gateway's upstreams on this node", Role: access.Read,
 			Handler: protection.States(func() *protection.Set { return p.ready.current().protections })},
 		{Pattern: "/v1/explain", Summary: "the decision that a request would get, and why", Role: access.Read,
-			Handler: explain.New(explain.Config{Store: p.stores.main, Policies: func() *policy.Set { return p.ready.current().policies }, Draft: p.reloader.draft})},
+			Handler: explain.New(explain.Config{Store: p.stores.main, Shares: p.stores.explainShares, Policies: func() *policy.Set { return p.ready.current().policies }, Draft: p.reloader.draft})},
 		{Pattern: "GET /healthz", Summary: "whether the process runs; no token needed", Role: access.Public, Handler: api},
 		{Pattern: "GET /readyz", Summary: "readiness checks; no token needed, but for details", Role: access.Public, Handler: api},
 	}, p.liveRoutes(), p.operations(), p.editRoutes())

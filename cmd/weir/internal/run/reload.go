@@ -167,6 +167,7 @@ func (r *reloader) replace(from origin, cause string, g *generation, err error) 
 // activate puts g into force for every request that begins from now on.
 func (r *reloader) activate(g *generation) {
 	old := r.current.Swap(g)
+	r.stores.divide(g, r.log)
 	r.observers.metrics.System(g.protections.System())
 	var upstreams []metrics.Upstream
 	g.protections.Upstreams(func(name, route string, all []protect.Protection) {

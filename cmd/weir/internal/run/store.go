@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/config"
@@ -14,6 +15,7 @@ import (
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/redisstore"
+	"github.com/floodweir/weir/share"
 )
 
 // OpenStore opens a store: "memory", or the URL of a Redis that must be reachable. The
@@ -56,12 +58,14 @@ func openMemory(snapshot string, log *slog.Logger) (*memstore.Store, func(), err
 // stores are the stores of the program.
 type stores struct {
 	name  string          // without a password
-	main  weir.Store      // decides; with metrics, and a deadline and repeated denials if it is a Redis
+	main  weir.Store      // decides; with metrics and, if it is a Redis, shares, a deadline and repeated denials
 	redis *redisconn.Conn // nil: the store is in memory
 	local weir.Store      // this process's part of each limit, for on_store_error: local
 
 	breaker *failover.Store // below main, if it is a Redis; else nil
-	stops   []func()        // in the order of starts
+	shares  *share.Store    // above and below breaker, if it is a Redis; else nil
+	divided atomic.Pointer[division]
+	stops   []func() // in the order of starts
 }
 
 // openStores opens the stores that c names.
@@ -100,22 +104,29 @@ func (s *stores) open(ctx context.Context, c *config.Config, m *metrics.Metrics,
 	return r, nil
 }
 
-// build adds metrics to raw and, if it is a Redis, a deadline, a circuit breaker and a cache of
-// denials. It also opens the store for local decisions.
+// build adds metrics to raw and, if it is a Redis, a deadline, a circuit breaker, a cache of denials
+// and shares. Shares decide before the others, so that they do while the circuit breaker is open. It
+// also opens the store for local decisions.
 func (s *stores) build(raw weir.Store, c *config.Config, m *metrics.Metrics, log *slog.Logger) error {
-	shares, stop, err := openMemory("", log)
+	local, stop, err := openMemory("", log)
 	if err != nil {
 		return err
 	}
 	s.stops = append(s.stops, stop)
-	if s.local, err = failover.NewLocal(shares, max(1, c.Nodes)); err != nil {
+	if s.local, err = failover.NewLocal(local, max(1, c.Nodes)); err != nil {
 		return err
 	}
 	if s.redis == nil {
 		s.main = m.Store(raw)
 		return nil
 	}
-	s.breaker, err = failover.New(raw, failover.Config{Deadline: c.Deadline, Observe: logChanges(log), ObserveCall: m.StoreCalls()})
+	s.shares, err = share.New(raw, ledger{s.conn}, share.Config{Timeout: max(redisstore.DefaultTimeout, c.Deadline), Terms: s.terms})
+	if err != nil {
+		return err
+	}
+	m.Shares(s.shares.Stats)
+	s.stops = append(s.stops, func() { s.returnShares(log) })
+	s.breaker, err = failover.New(s.shares.Calls(), failover.Config{Deadline: c.Deadline, Observe: logChanges(log), ObserveCall: m.StoreCalls()})
 	if err != nil {
 		return err
 	}
@@ -126,7 +137,7 @@ func (s *stores) build(raw weir.Store, c *config.Config, m *metrics.Metrics, log
 		return err
 	}
 	m.DenyCache(denials.Stats)
-	s.main = denials
+	s.main = s.shares.Over(s.breaker, denials)
 	return nil
 }
 

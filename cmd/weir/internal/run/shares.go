@@ -1,0 +1,104 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/redisstore"
+	"github.com/floodweir/weir/share"
+	"github.com/floodweir/weir/share/redisledger"
+)
+
+// A division selects the limits that processes divide.
+type division struct {
+	policies *policy.Set
+	rest     policy.Shares // for limits without a policy
+}
+
+// divide divides the limits that g selects from now on.
+func (s *stores) divide(g *generation, log *slog.Logger) {
+	d := &division{g.policies, g.config.Shares}
+	any := d.rest.Auto
+	for _, p := range g.policies.Policies() {
+		any = any || p.Config().Shares.Auto
+	}
+	switch {
+	case !any:
+		d = nil
+	case s.shares == nil && s.divided.Load() == nil:
+		log.Warn("shares have no effect: a memory store has no other processes to divide limits among; set the store to a Redis", "store", s.name)
+	}
+	s.divided.Store(d)
+}
+
+// terms returns whether the limits of a key are divided, and how.
+func (s *stores) terms(key string) (share.Terms, bool) {
+	d := s.divided.Load()
+	if d == nil {
+		return share.Terms{}, false
+	}
+	shares, found := d.policies.Shares(key)
+	if !found {
+		shares = d.rest
+	}
+	return share.Terms{Lease: shares.Lease, Largest: shares.Largest}, shares.Auto
+}
+
+// returnShares returns the shares, so that other processes get them at once.
+func (s *stores) returnShares(log *slog.Logger) {
+	if err := s.shares.Close(); err != nil {
+		log.Warn("shares not returned: others get them when their leases end", "error", err)
+	}
+}
+
+// A ledger is the ledger in the Redis, whose connection may be replaced.
+type ledger struct{ conn func() redisstore.Conn }
+
+var errNotConnected = fmt.Errorf("ledger: %w: not connected", weir.ErrUnavailable)
+
+func (l ledger) current() (share.Ledger, error) {
+	conn := l.conn()
+	if conn == nil {
+		return nil, errNotConnected
+	}
+	return redisledger.New(conn, "")
+}
+
+// Load implements [share.Ledger].
+func (l ledger) Load(ctx context.Context, names []string, rows []share.Stored) (time.Time, error) {
+	to, err := l.current()
+	if err != nil {
+		return time.Time{}, err
+	}
+	return to.Load(ctx, names, rows)
+}
+
+// Swap implements [share.Ledger].
+func (l ledger) Swap(ctx context.Context, swaps []share.Swap) error {
+	to, err := l.current()
+	if err != nil {
+		return err
+	}
+	return to.Swap(ctx, swaps)
+}
+
+// explainShares returns how a limit of a key is divided, or the reason why it is not. Both are zero if
+// no division is configured for the key.
+func (s *stores) explainShares(ctx context.Context, key string, l weir.Limit) (*share.Division, error) {
+	switch _, divided := s.terms(key); {
+	case !divided:
+		return nil, nil
+	case s.shares == nil:
+		return nil, errors.New("the store is in the memory of this process")
+	}
+	if err := share.Supports(l); err != nil {
+		return nil, err
+	}
+	v, err := s.shares.Explain(ctx, key, l)
+	return &v, err
+}
