@@ -1,0 +1,303 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/programtest"
+	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/internal/porttest"
+)
+
+// metricOf returns the value of a series of a program.
+func metricOf(t *testing.T, n *serving, series string) float64 {
+	t.Helper()
+	res := fetch(t, n.admin+"/metrics")
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(series) + ` (\S+)$`).FindSubmatch(body)
+	if m == nil {
+		t.Fatalf("%s/metrics has no %s", n.admin, series)
+	}
+	v, err := strconv.ParseFloat(string(m[1]), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+const decidedByShare = `weir_shares_decisions_total{by="share"}`
+
+// An admissionLog has the admissions of all clients.
+type admissionLog struct {
+	start time.Time
+
+	mu  sync.Mutex
+	all []admission
+}
+
+// ask sends a request, and records its admission. It returns the status, or 0 without a response.
+func (l *admissionLog) ask(client *http.Client, r *http.Request) int {
+	begin := time.Since(l.start)
+	res, err := client.Do(r)
+	end := time.Since(l.start)
+	if err != nil {
+		return 0
+	}
+	_, _ = io.Copy(io.Discard, res.Body)
+	res.Body.Close()
+	if res.StatusCode == http.StatusOK || res.StatusCode == http.StatusNoContent {
+		l.mu.Lock()
+		l.all = append(l.all, admission{begin, end})
+		l.mu.Unlock()
+	}
+	return res.StatusCode
+}
+
+const sharesFile = `
+gateway: { routes: [{ path: /, upstream: "UPSTREAM" }] }
+http: { trusted_proxies: [127.0.0.1] }
+policies:
+  - name: hot
+    key: const:all
+    limits: 600/s burst 300
+    shares: { lease: 3s }
+    on_store_error: closed
+`
+
+// TestSharedServers runs three servers that divide one limit of a hot key. One is killed, and then
+// Redis is. All together never admit more than the limit. Without Redis those that hold shares admit
+// until their leases end, and then on_store_error refuses.
+func TestSharedServers(t *testing.T) {
+	redis := redistest.Start(t)
+	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(upstream.Close)
+	var nodes []*serving
+	for range 3 {
+		nodes = append(nodes, serve(t, programtest.Weir(t), strings.ReplaceAll(sharesFile, "UPSTREAM", upstream.URL),
+			"--store", "redis://"+redis.Addr, "--deadline", "100ms", "--log-level", "error"))
+	}
+	log := &admissionLog{start: time.Now()}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var clients sync.WaitGroup
+	var refused atomic.Int64
+	for _, n := range nodes {
+		for i := range 4 {
+			client := &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}
+			clients.Go(func() {
+				defer client.CloseIdleConnections()
+				tick := time.NewTicker(5 * time.Millisecond)
+				defer tick.Stop()
+				for {
+					select {
+					case <-ctx.Done():
+						return
+					case <-tick.C:
+					}
+					url := n.gateway + "/"
+					if i%2 == 1 {
+						url = n.api + "/v1/auth"
+					}
+					r, err := http.NewRequest("GET", url, nil)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if i%2 == 1 {
+						r.Header.Set("X-Forwarded-Method", "GET")
+						r.Header.Set("X-Forwarded-Uri", "/")
+						r.Header.Set("X-Forwarded-For", "203.0.113.7")
+					}
+					if log.ask(client, r) == http.StatusServiceUnavailable {
+						refused.Add(1)
+					}
+				}
+			})
+		}
+	}
+	pause := func(d time.Duration) {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		<-timer.C
+	}
+	for _, n := range nodes {
+		awaitResponse(t, n.admin+"/metrics", "a decision by a share", func(_ int, body string) bool {
+			m := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(decidedByShare) + ` (\d+)`).FindStringSubmatch(body)
+			return m != nil && m[1] != "0"
+		})
+	}
+	pause(2 * time.Second)
+	explained := fetchText(t, nodes[0].admin+"/v1/explain?url=/&client_ip=203.0.113.7")
+	if n := strings.Count(explained, `"demand":`); n < 3 {
+		t.Errorf("explain = %s, want 3 holders", explained)
+	}
+	if err := nodes[2].process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	killed := time.Since(log.start)
+	pause(5 * time.Second) // its lease, and what others did not know of it
+	before := refused.Load()
+	redis.Stop()
+	stopped := time.Since(log.start)
+	pause(4 * time.Second)
+	cancel()
+	clients.Wait()
+
+	const rate, burst, lease = 600, 300, 3 * time.Second
+	worst, from, to := excess(log.all, rate, burst)
+	if worst > 0 {
+		t.Errorf("%.1f more than 300 + 600·t were admitted from %v to %v", worst, from, to)
+	}
+	afterKill, without, late := 0, 0, 0
+	for _, a := range log.all {
+		switch {
+		case a.asked > stopped+lease:
+			late++
+		case a.asked > stopped:
+			without++
+		case a.asked > killed+lease+lease/2:
+			afterKill++
+		}
+	}
+	t.Logf("%d admitted in %v, %d of them without Redis; the fullest span has %+.1f against 300 + 600·t", len(log.all), time.Since(log.start), without, worst)
+	if afterKill == 0 {
+		t.Error("none admitted after a server was killed")
+	}
+	if without < 20 {
+		t.Errorf("%d admitted without Redis, want those of the shares", without)
+	}
+	if late > 0 || refused.Load() == before {
+		t.Errorf("%d admitted and %d refused after the leases, want on_store_error: closed", late, refused.Load()-before)
+	}
+}
+
+func fetchText(t *testing.T, url string) string {
+	t.Helper()
+	body, err := io.ReadAll(fetch(t, url).Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// TestSharesAtInterfaces checks that every interface decides a hot key by a share, also by the
+// default of the file, and that a stop returns the shares.
+func TestSharesAtInterfaces(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, documentedACL(t, "weir:1:*"))
+	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(upstream.Close)
+	limits := filepath.Join(t.TempDir(), "limits.yaml")
+	if err := os.WriteFile(limits, []byte("domain: shop\ndescriptors: [{ key: path, rate_limit: { unit: second, requests_per_unit: 5000 } }]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	resp, grpc := porttest.Address(t), porttest.Address(t)
+	file := strings.ReplaceAll(`
+shares: auto
+gateway: { routes: [{ path: /, upstream: "UPSTREAM" }] }
+http: { trusted_proxies: [127.0.0.1] }
+policies:
+  - { name: gateway, match: /gateway, key: const:all, limits: 5000/s }
+  - { name: auth, match: /auth, key: const:all, limits: [5000/s, 100000/m sliding_window] }
+  - { name: api, match: /none, key: const:all, limits: 5000/s }
+`, "UPSTREAM", upstream.URL)
+	n := serve(t, programtest.Weir(t), file, "--store", "redis://weir:secret@"+redis.Addr, "--listen-resp", resp, "--listen-grpc", grpc, "--grpc-config", limits)
+	throttle, err := redistest.Dial(resp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer throttle.Close()
+	send := func(method, url, body string, headers ...string) error {
+		r, err := http.NewRequest(method, url, strings.NewReader(body))
+		if err != nil {
+			return err
+		}
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		res, err := poller.Do(r)
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close()
+		if text, _ := io.ReadAll(res.Body); res.StatusCode >= 300 {
+			return fmt.Errorf("%s: %s", res.Status, text)
+		}
+		return nil
+	}
+	for _, test := range []struct {
+		name string
+		ask  func() error
+	}{
+		{"gateway", func() error { return send("GET", n.gateway+"/gateway", "") }},
+		{"auth", func() error {
+			return send("GET", n.api+"/v1/auth", "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/auth", "X-Forwarded-For", "203.0.113.7")
+		}},
+		{"api by policy", func() error {
+			return send("POST", n.api+"/v1/take", `{"policy":"api","key":["all"]}`, "Content-Type", "application/json")
+		}},
+		{"api by limit", func() error {
+			return send("POST", n.api+"/v1/take", `{"key":"user:42","limit":"5000/s"}`, "Content-Type", "application/json")
+		}},
+		{"envoy", func() error {
+			return send("POST", n.api+"/json", `{"domain":"shop","descriptors":[{"entries":[{"key":"path","value":"/"}]}]}`, "Content-Type", "application/json")
+		}},
+		{"resp", func() error {
+			_, err := throttle.Do("CL.THROTTLE", "user:43", 4999, 5000, 1)
+			return err
+		}},
+	} {
+		before, began := metricOf(t, n, decidedByShare), time.Now()
+		for i := 1; ; i++ {
+			if err := test.ask(); err != nil {
+				t.Fatalf("%s: %v", test.name, err)
+			}
+			if i%100 != 0 {
+				continue
+			}
+			if metricOf(t, n, decidedByShare) >= before+100 {
+				break
+			}
+			if time.Since(began) > 30*time.Second {
+				t.Fatalf("%s: no decisions by a share after %d requests in 30 s", test.name, i)
+			}
+		}
+	}
+	if v := metricOf(t, n, "weir_shares_held"); v < 1 {
+		t.Errorf("weir_shares_held = %v, want the last one", v)
+	}
+	if err := n.process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Await(t, "the server has stopped", func() error {
+		if res, err := poller.Get(n.api + "/healthz"); err == nil {
+			res.Body.Close()
+			return fmt.Errorf("it responds")
+		}
+		return nil
+	})
+	redistest.Await(t, "the shares are returned", func() error {
+		for _, key := range redis.Do(t, "KEYS", "weir:1:share:*").([]any) {
+			// A row with holders is kept for an hour more than their leases.
+			if ttl := redis.Do(t, "PTTL", key).(int64); ttl > time.Hour.Milliseconds() {
+				return fmt.Errorf("%s has a holder: it is kept for %d ms", key, ttl)
+			}
+		}
+		return nil
+	})
+}
