@@ -32,7 +32,7 @@ type serving struct {
 }
 
 // serve runs weir with the text of a policy file, in which it replaces UPSTREAM.
-func serve(t *testing.T, binary, text string, args ...string) *serving {
+func serve(t testing.TB, binary, text string, args ...string) *serving {
 	t.Helper()
 	s := &serving{file: filepath.Join(t.TempDir(), "weir.yaml")}
 	s.write(t, text)
@@ -58,7 +58,7 @@ func serve(t *testing.T, binary, text string, args ...string) *serving {
 }
 
 // write replaces the file atomically, as an editor does.
-func (s *serving) write(t *testing.T, text string) {
+func (s *serving) write(t testing.TB, text string) {
 	t.Helper()
 	if err := os.WriteFile(s.file+".new", []byte(text), 0o600); err != nil {
 		t.Fatal(err)

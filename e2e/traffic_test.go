@@ -177,7 +177,7 @@ func startProcess(t *testing.T, path string, args ...string) {
 var poller = &http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // awaitStatus polls a URL until it responds with a status.
-func awaitStatus(t *testing.T, url string, want int) {
+func awaitStatus(t testing.TB, url string, want int) {
 	t.Helper()
 	awaitResponse(t, url, fmt.Sprint("status ", want), func(status int, _ string) bool { return status == want })
 }
@@ -189,7 +189,7 @@ func awaitText(t *testing.T, url, text string) {
 }
 
 // awaitResponse polls a URL until a response is accepted.
-func awaitResponse(t *testing.T, url, want string, accepted func(status int, body string) bool) {
+func awaitResponse(t testing.TB, url, want string, accepted func(status int, body string) bool) {
 	t.Helper()
 	began := time.Now()
 	tick := time.NewTicker(10 * time.Millisecond)
