@@ -3,6 +3,7 @@
 package share_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -24,6 +25,46 @@ func hot(tb testing.TB, text string) (*share.Store, weir.Request) {
 		}
 	}
 	return s, r
+}
+
+// fixed is a strict store that admits every request.
+type fixed struct{ weir.Store }
+
+func (fixed) Do(context.Context, weir.Request) (weir.Decision, error) {
+	return weir.Decision{OK: true}, nil
+}
+
+// TestOverAllocations checks that a store over another allocates nothing: by a share, for a key that is
+// not divided, and for a limit that is not.
+func TestOverAllocations(t *testing.T) {
+	s, err := share.New(fixed{}, share.NewMemory(nil), share.Config{
+		Interval: 10 * time.Millisecond, Lease: time.Hour,
+		Terms: func(key string) (share.Terms, bool) { return share.Terms{}, key != "cold" },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	r := weir.Request{Key: "hot", Limit: weir.MustLimit(huge), N: 1}
+	over, ctx := s.Over(s.Calls(), s.Calls()), t.Context()
+	for s.Stats().Local == 0 {
+		for range 100 {
+			if _, err := over.Do(ctx, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	cold, small := r, r
+	cold.Key, small.Limit = "cold", weir.MustLimit("1/s")
+	for _, r := range []weir.Request{r, cold, small} {
+		if n := testing.AllocsPerRun(1000, func() {
+			if d, err := over.Do(ctx, r); err != nil || !d.OK {
+				t.Errorf("decision = %+v, %v", d, err)
+			}
+		}); n != 0 {
+			t.Errorf("a decision about %s under %s allocates %v times, want 0", r.Key, r.Limit, n)
+		}
+	}
 }
 
 const huge = "1000000000/s burst 1000000000"

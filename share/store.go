@@ -196,8 +196,7 @@ func (s *Store) divide(r *weir.Request) (*parts.Limit, error) {
 
 var errStrict = fmt.Errorf("share: key: %w: Config.Terms does not divide its limits", weir.ErrInvalid)
 
-// ask decides a request by the ledger, or by the strict store. It is not part of Do, whose
-// variables would be allocated.
+// ask decides a request by the ledger, or by the strict store.
 func (s *Store) ask(ctx context.Context, r weir.Request, hash uint64) (weir.Decision, error) {
 	l, reason := s.divide(&r)
 	switch {
@@ -208,6 +207,12 @@ func (s *Store) ask(ctx context.Context, r weir.Request, hash uint64) (weir.Deci
 		return weir.Decision{}, fmt.Errorf("share: %s: %w: shares of %s have no reservations: turn shares off for it", r.Verb, weir.ErrInvalid, r.Limit.Brief())
 	}
 	s.asked.Add(1)
+	return s.askLedger(ctx, r, l, hash)
+}
+
+// askLedger decides a request by the ledger. Its variables are allocated, so it is not part of its
+// callers.
+func (s *Store) askLedger(ctx context.Context, r weir.Request, l *parts.Limit, hash uint64) (weir.Decision, error) {
 	r.Key, r.From = strings.Clone(r.Key), slices.Clone(r.From) // the caller may use its memory again
 	e := s.table.enter(hash, r.Key, l)
 	defer e.leave()
