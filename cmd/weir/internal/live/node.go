@@ -23,6 +23,7 @@ type node struct {
 	SeenMS  int64     `json:"seen_ms"`
 	Stale   bool      `json:"stale"`
 	Problem string    `json:"problem"`
+	Shares  int       `json:"shares"` // of limits, that it holds
 }
 
 type nodeStore struct {
@@ -33,7 +34,7 @@ type nodeStore struct {
 func toNode(n *nodes.Node, newest int64) node {
 	out := node{
 		ID: n.ID, Name: n.Name, PID: n.PID, Program: n.Program, Self: n.Self, Version: n.Version,
-		Store: nodeStore{n.Store, n.StoreMS}, Mode: n.Mode, SeenMS: n.Seen.Milliseconds(), Stale: n.Stale, Problem: n.Problem,
+		Store: nodeStore{n.Store, n.StoreMS}, Mode: n.Mode, SeenMS: n.Seen.Milliseconds(), Stale: n.Stale, Problem: n.Problem, Shares: n.Shares,
 	}
 	switch {
 	case n.Stale:

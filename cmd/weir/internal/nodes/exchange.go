@@ -72,6 +72,7 @@ type State struct {
 	StoreMS float64 `json:"ms"`                // duration of the last publication, as a latency of the store
 	Mode    string  `json:"mode"`              // normal, local, open or closed
 	Problem string  `json:"problem,omitempty"` // "": none
+	Shares  int     `json:"shares,omitempty"`  // of limits, that the node holds
 }
 
 // A Node is one entry of a list of nodes. State and Snapshot of a stale node are zero.

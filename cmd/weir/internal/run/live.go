@@ -75,7 +75,7 @@ func (p *Program) nodeState() nodes.State {
 	if p.stores.redis == nil {
 		return s
 	}
-	s.Store = string(p.stores.breaker.Stats().State)
+	s.Store, s.Shares = string(p.stores.breaker.Stats().State), p.stores.shares.Stats().Shares
 	if p.stores.conn() == nil {
 		s.Store = string(failover.Down)
 	}

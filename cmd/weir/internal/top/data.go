@@ -49,6 +49,7 @@ type node struct {
 	}
 	Mode    string
 	SeenMS  int64 `json:"seen_ms"`
+	Shares  int
 	Stale   bool
 	Problem string
 }

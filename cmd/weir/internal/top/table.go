@@ -152,6 +152,9 @@ func (o *overview) nodeLines() []string {
 		if n.Store.MS > 0 {
 			store += " " + millis(n.Store.MS)
 		}
+		if n.Shares > 0 {
+			store += fmt.Sprintf(", shares: %d", n.Shares)
+		}
 		if n.Self {
 			name += " *"
 		}

@@ -33,7 +33,7 @@ func example() *overview {
 			{Name: "login", Mode: "enforce", Percent: 10, Limits: []string{"5/m"}, Rate: 120, Denied: 21.6, Trend: numbers(0, 1, 2, 4)},
 			{Name: "quiet", Mode: "shadow"},
 		},
-		Nodes: []node{{Name: "gw-2", Stale: true, SeenMS: 7000, Problem: "no data for 7 s"}, {Name: "gw-1", Self: true, Version: 42}, {Name: "gw-3", Version: 41}, {Name: "gw-3", PID: 7, Version: 42}},
+		Nodes: []node{{Name: "gw-2", Stale: true, SeenMS: 7000, Problem: "no data for 7 s"}, {Name: "gw-1", Self: true, Version: 42, Shares: 3}, {Name: "gw-3", Version: 41}, {Name: "gw-3", PID: 7, Version: 42}},
 	}
 }
 
@@ -89,7 +89,7 @@ func TestTable(t *testing.T) {
 	text := s.text()
 	for _, want := range []string{
 		"2 of 4 nodes, 2 programs, policies v42  Live", "admitted 8,412/s  denied 213/s 2.5%", "p50 0.06 ms  p99 0.90 ms",
-		"login     120        22  18.0%", "▁▃▅█", "enforce 10%", "10/s burst 20", "stale", "no data for 7 s", "gw-1 *", "gw-3:7", "nginx gw-1:9", "1 adjustments of keys", "q quit",
+		"login     120        22  18.0%", "▁▃▅█", "enforce 10%", "10/s burst 20", "stale", "no data for 7 s", "gw-1 *", "shares: 3", "gw-3:7", "nginx gw-1:9", "1 adjustments of keys", "q quit",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the screen has no %q:\n%s", want, text)
