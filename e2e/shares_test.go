@@ -68,6 +68,15 @@ func (l *admissionLog) ask(client *http.Client, r *http.Request) int {
 	return res.StatusCode
 }
 
+// authRequest returns the request of a proxy about one for /.
+func authRequest(n *serving) (*http.Request, error) {
+	r, err := http.NewRequest("GET", n.api+"/v1/auth", nil)
+	if err == nil {
+		r.Header = http.Header{"X-Forwarded-Method": {"GET"}, "X-Forwarded-Uri": {"/"}, "X-Forwarded-For": {"203.0.113.7"}}
+	}
+	return r, err
+}
+
 const sharesFile = `
 gateway: { routes: [{ path: /, upstream: "UPSTREAM" }] }
 http: { trusted_proxies: [127.0.0.1] }
@@ -109,19 +118,13 @@ func TestSharedServers(t *testing.T) {
 						return
 					case <-tick.C:
 					}
-					url := n.gateway + "/"
+					r, err := authRequest(n)
 					if i%2 == 1 {
-						url = n.api + "/v1/auth"
+						r, err = http.NewRequest("GET", n.gateway+"/", nil)
 					}
-					r, err := http.NewRequest("GET", url, nil)
 					if err != nil {
 						t.Error(err)
 						return
-					}
-					if i%2 == 1 {
-						r.Header.Set("X-Forwarded-Method", "GET")
-						r.Header.Set("X-Forwarded-Uri", "/")
-						r.Header.Set("X-Forwarded-For", "203.0.113.7")
 					}
 					if log.ask(client, r) == http.StatusServiceUnavailable {
 						refused.Add(1)
@@ -300,4 +303,58 @@ policies:
 		}
 		return nil
 	})
+}
+
+// TestSharesReload lowers a limit, and then turns shares off, while a server holds a share. After a
+// lease it admits by the new limit only.
+func TestSharesReload(t *testing.T) {
+	redis := redistest.Start(t)
+	const file = `
+http: { trusted_proxies: [127.0.0.1] }
+policies: [{ name: hot, key: const:all, limits: LIMIT, shares: SHARES, on_store_error: closed }]`
+	text := func(limit, shares string) string {
+		return strings.NewReplacer("LIMIT", limit, "SHARES", shares).Replace(file)
+	}
+	n := serve(t, programtest.Weir(t), text("2000/s burst 1000", "{ lease: 1s }"), "--store", "redis://"+redis.Addr, "--listen-gateway", "off")
+	log := &admissionLog{start: time.Now()}
+	ask := func() {
+		r, err := authRequest(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if log.ask(poller, r) == 0 {
+			t.Fatal("no response")
+		}
+	}
+	until := func(what string, done func() bool) {
+		t.Helper()
+		for began := time.Now(); !done(); {
+			for range 50 {
+				ask()
+			}
+			if time.Since(began) > 30*time.Second {
+				t.Fatalf("not %s in 30 s", what)
+			}
+		}
+	}
+	explains := func(text string) func() bool {
+		return func() bool { return strings.Contains(fetchText(t, n.admin+"/v1/explain?url=/"), text) }
+	}
+	elapsed := func(d time.Duration) func() bool {
+		from := time.Now()
+		return func() bool { return time.Since(from) >= d }
+	}
+	until("a share", func() bool { return metricOf(t, n, "weir_shares_held") > 0 })
+	n.write(t, text("200/s burst 150", "{ lease: 1s }"))
+	until("the new limit", explains(`"limit":"200/s burst 150"`))
+	until("the end of the lease", elapsed(1500*time.Millisecond))
+	log.all = nil
+	until("two seconds", elapsed(2*time.Second))
+	if worst, from, to := excess(log.all, 200, 150); worst > 0 || len(log.all) == 0 {
+		t.Errorf("%d admitted, and %.1f more than the new limit from %v to %v", len(log.all), worst, from, to)
+	}
+	n.write(t, text("200/s burst 150", "off"))
+	strict := metricOf(t, n, `weir_shares_decisions_total{by="strict"}`)
+	until("decided by the store", func() bool { return metricOf(t, n, `weir_shares_decisions_total{by="strict"}`) > strict })
+	until("without a share", func() bool { return metricOf(t, n, "weir_shares_held") == 0 })
 }
