@@ -104,40 +104,73 @@ func TestTerms(t *testing.T) {
 }
 
 // TestAlone checks that a holder decides by its share alone while the ledger is unavailable, also
-// while the circuit breaker is open, and that an empty share denies. After the lease it fails.
+// while the circuit breaker is open, and that an empty share denies. After the lease it fails. The
+// ledger returns errors, or does not return.
 func TestAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLayered(t, share.NewMemory(nil), share.Config{})
-		limit := weir.MustLimit("10000/s burst 1000")
-		l.warm(t, limit)
-		l.ledger.cut.Store(true)
-		cut := time.Now()
-		var admitted, denied int64
-		var failed time.Duration
-		for failed == 0 && time.Since(cut) < 20*time.Second {
-			d, err := l.Do(t.Context(), weir.Request{Key: "hot", Limit: limit, N: 20})
-			switch {
-			case errors.Is(err, weir.ErrUnavailable):
-				failed = time.Since(cut)
-			case err != nil:
-				t.Fatal(err)
-			case d.OK:
-				admitted += 20
-			default:
-				if denied++; d.RetryAfter <= 0 || d.RetryAfter > 10*time.Second {
-					t.Fatalf("denial = %+v, want a RetryAfter within the lease", d)
-				}
-			}
-			time.Sleep(time.Millisecond)
-		}
-		most := 1000 + int64(failed.Seconds()*10000)
-		if failed < 6*time.Second || failed > 10*time.Second || admitted > most || admitted < most/4 || denied == 0 {
-			t.Errorf("%d admitted and %d denied in %v, want %d to %d and denials for the rest of a lease", admitted, denied, failed, most/4, most)
-		}
-		if d, err := l.Do(t.Context(), weir.Request{Key: "hot", Limit: limit, N: 1}); err == nil {
-			t.Errorf("decision after the lease = %+v, want an error", d)
-		}
+	t.Run("refused", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLayered(t, share.NewMemory(nil), share.Config{})
+			testAlone(t, l, func() { l.ledger.cut.Store(true) }, true)
+		})
 	})
+	// A call that takes longer than a lease is not measured by the circuit breaker, so requests wait.
+	for timeout, denies := range map[time.Duration]bool{failover.DefaultDeadline: true, time.Minute: false} {
+		t.Run("hung for "+timeout.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hung := &hungLedger{Ledger: share.NewMemory(nil)}
+				testAlone(t, newLayered(t, hung, share.Config{Timeout: timeout}), func() { hung.hung.Store(true) }, denies)
+			})
+		})
+	}
+}
+
+// A hungLedger is a ledger that may not return before its context ends.
+type hungLedger struct {
+	share.Ledger
+	hung atomic.Bool
+}
+
+func (h *hungLedger) Load(ctx context.Context, names []string, rows []share.Stored) (time.Time, error) {
+	if h.hung.Load() {
+		<-ctx.Done()
+		return time.Time{}, errCut
+	}
+	return h.Ledger.Load(ctx, names, rows)
+}
+
+func testAlone(t *testing.T, l *layered, fail func(), denies bool) {
+	t.Helper()
+	limit := weir.MustLimit("10000/s burst 1000")
+	l.warm(t, limit)
+	fail()
+	cut := time.Now()
+	tick := time.NewTicker(time.Millisecond) // in a bubble of synctest
+	defer tick.Stop()
+	var admitted, denied int64
+	var failed time.Duration
+	for failed == 0 && time.Since(cut) < 20*time.Second {
+		d, err := l.Do(t.Context(), weir.Request{Key: "hot", Limit: limit, N: 20})
+		switch {
+		case errors.Is(err, weir.ErrUnavailable):
+			failed = time.Since(cut)
+		case err != nil:
+			t.Fatal(err)
+		case d.OK:
+			admitted += 20
+		default:
+			if denied++; d.RetryAfter <= 0 || d.RetryAfter > 10*time.Second {
+				t.Fatalf("denial = %+v, want a RetryAfter within the lease", d)
+			}
+		}
+		<-tick.C
+	}
+	most := 1000 + int64(failed.Seconds()*10000)
+	if failed < 6*time.Second || failed > 10*time.Second || admitted > most || admitted < most/4 || denies && denied < 100 {
+		t.Errorf("%d admitted and %d denied in %v, want %d to %d and denials for the rest of a lease", admitted, denied, failed, most/4, most)
+	}
+	if d, err := l.Do(t.Context(), weir.Request{Key: "hot", Limit: limit, N: 1}); !errors.Is(err, weir.ErrUnavailable) || denies && errors.Is(err, weir.ErrOverloaded) {
+		t.Errorf("decision after the lease = %+v, %v, want ErrUnavailable", d, err)
+	}
 }
 
 // TestAloneThenLocal checks that on_store_error does not decide in addition to a live share.

@@ -149,20 +149,32 @@ func (s *Store) send(ops []*op) {
 		if len(names) == 0 {
 			return
 		}
-		rows := make([]Stored, len(names))
-		ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeout)
-		for _, o := range ops {
-			o.Progress.Sent()
-		}
-		now, err := s.ledger.Load(ctx, names, rows)
+		rows, now := make([]Stored, len(names)), time.Time{}
+		err := s.call(ops, func(ctx context.Context) (err error) {
+			now, err = s.ledger.Load(ctx, names, rows)
+			return err
+		})
 		if swaps := t.loaded(rows, now, err); len(swaps) > 0 {
-			t.swapped(s.ledger.Swap(ctx, swaps))
+			t.swapped(s.call(ops, func(ctx context.Context) error { return s.ledger.Swap(ctx, swaps) }))
 		}
-		cancel()
+	}
+}
+
+// call calls the ledger, and reports that to the callers of ops. An error is no reply: a server that
+// is loading replies, but cannot decide.
+func (s *Store) call(ops []*op, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeout)
+	defer cancel()
+	for _, o := range ops {
+		o.Progress.Sent()
+	}
+	err := f(ctx)
+	if err == nil {
 		for _, o := range ops {
 			o.Progress.Replied()
 		}
 	}
+	return err
 }
 
 // Do implements [weir.Store].

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/config"
@@ -120,7 +121,8 @@ func (s *stores) build(raw weir.Store, c *config.Config, m *metrics.Metrics, log
 		s.main = m.Store(raw)
 		return nil
 	}
-	s.shares, err = share.New(raw, ledger{s.conn}, share.Config{Timeout: max(redisstore.DefaultTimeout, c.Deadline), Terms: s.terms})
+	// A call for a renewal holds up those of requests, which the breaker measures from their own.
+	s.shares, err = share.New(raw, ledger{s.conn}, share.Config{Timeout: max(c.Deadline, time.Millisecond), Terms: s.terms})
 	if err != nil {
 		return err
 	}
