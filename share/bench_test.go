@@ -34,6 +34,8 @@ func (fixed) Do(context.Context, weir.Request) (weir.Decision, error) {
 	return weir.Decision{OK: true}, nil
 }
 
+func (fixed) DoAll(context.Context, []weir.Request, []weir.Decision) (bool, error) { return true, nil }
+
 // TestOverAllocations checks that a store over another allocates nothing: by a share, for a key that is
 // not divided, and for a limit that is not.
 func TestOverAllocations(t *testing.T) {
@@ -63,6 +65,14 @@ func TestOverAllocations(t *testing.T) {
 			}
 		}); n != 0 {
 			t.Errorf("a decision about %s under %s allocates %v times, want 0", r.Key, r.Limit, n)
+		}
+		rs, ds := []weir.Request{r, r}, make([]weir.Decision, 2)
+		if n := testing.AllocsPerRun(1000, func() {
+			if ok, err := over.DoAll(ctx, rs, ds); err != nil || !ok {
+				t.Errorf("decisions = %+v, %v", ds, err)
+			}
+		}); n != 0 {
+			t.Errorf("two decisions about %s under %s allocate %v times, want 0", r.Key, r.Limit, n)
 		}
 	}
 }

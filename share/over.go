@@ -93,15 +93,12 @@ func (o *over) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision)
 	if err := bounds.Check("share", weir.ErrInvalid, rs, len(ds)); err != nil {
 		return false, err
 	}
-	divided := 0
-	for i := range rs {
-		if _, err := o.s.divide(&rs[i]); err == nil {
-			divided++
-			o.s.measure(&rs[i])
-		}
-	}
+	divided := o.s.count(rs)
 	if divided == 0 {
 		return o.strict.DoAll(ctx, rs, ds)
+	}
+	for i := range rs {
+		o.s.measure(&rs[i]) // a strict one has no entry
 	}
 	if divided == len(rs) {
 		if ok, err := o.s.doAll(ctx, rs, ds, o.s.byShare); !errors.Is(err, errNoShare) {

@@ -206,6 +206,16 @@ func (s *Store) divide(r *weir.Request) (*parts.Limit, error) {
 	return s.limits.divide(r.Limit)
 }
 
+// count returns how many of rs have limits that are divided.
+func (s *Store) count(rs []weir.Request) (divided int) {
+	for i := range rs {
+		if _, err := s.divide(&rs[i]); err == nil {
+			divided++
+		}
+	}
+	return divided
+}
+
 var errStrict = fmt.Errorf("share: key: %w: Config.Terms does not divide its limits", weir.ErrInvalid)
 
 // ask decides a request by the ledger, or by the strict store.
@@ -250,19 +260,23 @@ func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision
 
 // doAll is DoAll, with the function that decides requests under limits that are divided.
 func (s *Store) doAll(ctx context.Context, rs []weir.Request, ds []weir.Decision, do func(context.Context, weir.Request) (weir.Decision, error)) (bool, error) {
-	var strict []weir.Request
-	var places []int
-	for i := range rs {
-		if _, err := s.divide(&rs[i]); err != nil {
-			strict, places = append(strict, rs[i]), append(places, i)
-		}
-	}
-	if len(strict) == len(rs) {
+	divided := s.count(rs)
+	if divided == 0 {
 		s.strong.Add(1)
 		return s.strict.DoAll(ctx, rs, ds)
 	}
+	var strict []weir.Request
+	var places []int
+	if divided < len(rs) {
+		for i := range rs {
+			if _, err := s.divide(&rs[i]); err != nil {
+				strict, places = append(strict, rs[i]), append(places, i)
+			}
+		}
+	}
 	ok, err := true, error(nil)
-	var charged []int
+	var few [8]int // without an allocation
+	charged := few[:0]
 	for i := range rs {
 		if slices.Contains(places, i) {
 			continue
