@@ -112,9 +112,9 @@ type Config struct {
 	Shares Shares
 }
 
-// Shares selects the limits of a policy that are divided, and their bounds: see share.Terms. Limits that share.Supports
-// refuses stay strict. All processes need the same value of Auto: a limit with shares and one
-// without have different states.
+// Shares selects the limits of a policy that are divided, and their bounds: see share.Terms. Limits
+// that share.Supports refuses stay strict. All processes need the same value of Auto: a limit with
+// shares and one without have different states.
 type Shares struct {
 	Auto    bool          // divide the limits; false: strict
 	Lease   time.Duration // of a share, from 1s to 1h; the default of package share if zero

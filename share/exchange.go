@@ -60,6 +60,7 @@ func begin(c *settings, e *entry, ops []*op, m moment) *exchange {
 	defer e.mu.Unlock()
 	e.ops++ // a caller may leave before the end
 	e.terms = c.termsOf(e.key)
+	e.until = min(e.until, m.local+e.terms.usable) // others may see a shorter lease of which the reply is lost
 	reset := slices.ContainsFunc(ops, func(o *op) bool { return o.r != nil && o.r.Verb == weir.Reset })
 	if e.live(m) {
 		x.surrender(c, m, reset || e.debt)

@@ -103,6 +103,65 @@ func TestTerms(t *testing.T) {
 	})
 }
 
+// A lossyLedger is a ledger that fails after a write whose reply is lost.
+type lossyLedger struct {
+	share.Ledger
+	lose, lost atomic.Bool
+}
+
+func (l *lossyLedger) Load(ctx context.Context, names []string, rows []share.Stored) (time.Time, error) {
+	if l.lost.Load() {
+		return time.Time{}, errCut
+	}
+	return l.Ledger.Load(ctx, names, rows)
+}
+
+func (l *lossyLedger) Swap(ctx context.Context, swaps []share.Swap) error {
+	if l.lost.Load() {
+		return errCut
+	}
+	err := l.Ledger.Swap(ctx, swaps)
+	if err == nil && l.lose.Load() {
+		l.lost.Store(true)
+		return errCut
+	}
+	return err
+}
+
+// TestShorterLease checks that a holder whose lease was shortened does not use its share for longer
+// than others wait for, although the reply to that write was lost.
+func TestShorterLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lease atomic.Int64
+		lease.Store(int64(time.Hour))
+		memory := share.NewMemory(nil)
+		ledger := &lossyLedger{Ledger: memory}
+		l := newLayered(t, ledger, share.Config{Terms: func(string) (share.Terms, bool) {
+			return share.Terms{Lease: time.Duration(lease.Load())}, true
+		}})
+		limit := weir.MustLimit("10000/s burst 1000")
+		l.warm(t, limit)
+		lease.Store(int64(time.Second))
+		ledger.lose.Store(true)
+		for began := time.Now(); !ledger.lost.Load(); time.Sleep(time.Millisecond) { // until an exchange
+			if _, err := l.Do(t.Context(), weir.Request{Key: "hot", Limit: limit, N: 100}); err != nil || time.Since(began) > time.Minute {
+				t.Fatalf("no write of the ledger, %v", err)
+			}
+		}
+		time.Sleep(1100 * time.Millisecond)
+		if d, err := l.Do(t.Context(), weir.Request{Key: "hot", Limit: limit, N: 1}); !errors.Is(err, weir.ErrUnavailable) {
+			t.Errorf("decision after the shorter lease = %+v, %v, want ErrUnavailable", d, err)
+		}
+		other := newStore(t, memory, share.Config{})
+		take(t, other, limit, 1)
+		time.Sleep(1100 * time.Millisecond)
+		take(t, other, limit, 1)
+		if v, err := other.Explain(t.Context(), "hot", limit); err != nil || v.Remainder < 1 {
+			t.Errorf("Explain = %+v, %v, want that another process has taken the share back", v, err)
+		}
+	})
+}
+
 // TestAlone checks that a holder decides by its share alone while the ledger is unavailable, also
 // while the circuit breaker is open, and that an empty share denies. After the lease it fails. The
 // ledger returns errors, or does not return.
