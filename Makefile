@@ -92,7 +92,7 @@ need: ## install the servers and tools that the tests run, or say what is missin
 	@tools/need.sh git:git curl:curl gcc:gcc,libc6-dev redis-server:redis-server redis-cli:redis-tools nginx:nginx-light \
 		/usr/lib/nginx/modules/ngx_http_lua_module.so:libnginx-mod-http-lua /usr/share/lua/5.1/resty/core.lua:lua-resty-core \
 		/usr/share/lua/5.1/nginx/redis.lua:lua-nginx-redis /usr/share/lua/5.1/cjson/util.lua:lua-cjson \
-		'/usr/lib/postgresql/*/bin/initdb:postgresql' wrk:wrk chromium:chromium caddy:caddy
+		'/usr/lib/postgresql/*/bin/initdb:postgresql' wrk:wrk chromium:chromium caddy:caddy spin:spin
 
 .PHONY: check
 check: vet staticcheck ## gofmt, tidy go.mod files, vet and staticcheck
@@ -224,6 +224,15 @@ deploy-check: .bin/helm ## render the Helm chart, with the defaults and with eve
 	@for values in weir/values.yaml testdata/all.yaml; do \
 		.bin/helm template weir deploy/helm/weir --kube-version 1.34 -f deploy/helm/$$values >/dev/null || exit 1; \
 	done
+
+.PHONY: ledger-check
+ledger-check: ## test the ledger in NATS, with a server in the test (outside of the workspace: it compiles for half a minute, and changes versions)
+	@cd contrib/natsledger && export GOWORK=off && go mod tidy -diff && go vet . && go test -count=1 .
+
+.PHONY: model
+model: ## visit all states of the protocol of shares: a model for Spin (two minutes)
+	@tools/need.sh spin:spin gcc:gcc,libc6-dev
+	@go test -vet=off -count=1 -timeout=30m -v ./share/internal/model -args -model.full
 
 .bin/helm:
 	@GOBIN=$(CURDIR)/.bin GOFLAGS= go install helm.sh/helm/v3/cmd/helm@v3.22.0

@@ -116,6 +116,7 @@ var layout = map[string]row{
 	"contrib/goredis":           {layer: 5, third: []string{"github.com/redis/go-redis/v9"}},
 	"contrib/grpc":              {layer: 6, third: []string{"google.golang.org/grpc", "google.golang.org/protobuf", "google.golang.org/genproto"}},
 	"contrib/connect":           {layer: 6, third: []string{"connectrpc.com/connect", "google.golang.org/protobuf", "google.golang.org/genproto"}},
+	"contrib/natsledger":        {layer: 5, third: []string{"github.com/nats-io/nats.go"}},
 	"contrib/caddy":             {layer: 6, third: []string{"github.com/caddyserver/caddy/v2"}, init: true},
 	"contrib/gin":               {layer: 5, third: []string{"github.com/gin-gonic/gin"}},
 	"contrib/echo":              {layer: 5, third: []string{"github.com/labstack/echo/v5"}},
