@@ -47,7 +47,12 @@ type world struct {
 	forward     int64 // steps forward
 
 	faults float64 // how many there are, from 0 to 1
+	far    int64   // µs that a message takes longer
 	nodes  []*node
+
+	// wrote gets every effective write, if it is not nil: of the entry, whether its exchange had ended,
+	// and the row before and after.
+	wrote func(e *entry, late bool, before, after []byte)
 
 	log      []admission
 	flushed  int64
@@ -118,6 +123,8 @@ func (w *world) after(us int64, run func()) {
 // A node is a process. A killed one is replaced by one of the next life.
 type node struct {
 	w       *world
+	limit   weir.Limit
+	d       *parts.Limit
 	c       *settings
 	clock   *clock
 	entry   *entry
@@ -163,7 +170,7 @@ func (n *node) start() {
 		return t + int64(float64(t)*n.drift)
 	}}
 	n.clock.offset.Store(unknown)
-	n.entry = newEntry("key", w.d, 1)
+	n.entry = newEntry("key", n.d, 1)
 	n.entry.id = w.rand.Uint64()
 	n.queue, n.busy, n.cut = nil, false, false
 	n.last = n.clock.now()
@@ -201,7 +208,7 @@ func (n *node) nextArrival() {
 // arrive makes one request.
 func (n *node) arrive() {
 	w := n.w
-	r := weir.Request{Verb: weir.Take, Key: "key", Limit: w.limit, N: 1}
+	r := weir.Request{Verb: weir.Take, Key: "key", Limit: n.limit, N: 1}
 	if n.cost > 1 {
 		r.N = 1 + w.rand.Int64N(n.cost)
 		if w.rand.IntN(4) == 0 {
@@ -245,7 +252,7 @@ func (n *node) send() {
 func (n *node) message(run func(), reply, lost func()) {
 	w, life := n.w, n.life
 	delay := func() int64 {
-		us := 100 + int64(w.rand.ExpFloat64()*500)
+		us := w.far + 100 + int64(w.rand.ExpFloat64()*500)
 		if w.chance(100) {
 			us += w.rand.Int64N(2 * simTimeout)
 		}
@@ -305,16 +312,21 @@ func (n *node) loaded(t *trip, life int, rows []Stored, at time.Time, err error,
 		n.trip(t, life)
 		return
 	}
-	copied := slices.Clone(swaps)
+	copied, e, ended := slices.Clone(swaps), t.writing[0].entry, false
 	n.message(func() {
 		again := slices.Clone(swaps)
+		before := w.ledger.rows[again[0].Name].Data
 		if err := w.ledger.Swap(context.Background(), again); err != nil {
 			panic(err)
 		}
 		for i := range again {
 			copied[i].Done = copied[i].Done || again[i].Done
 		}
+		if again[0].Done && w.wrote != nil {
+			w.wrote(e, ended || n.life != life, before, again[0].Data)
+		}
 	}, func() {
+		ended = true
 		for i := range swaps {
 			swaps[i].Done = copied[i].Done
 		}
@@ -322,6 +334,7 @@ func (n *node) loaded(t *trip, life int, rows []Stored, at time.Time, err error,
 		n.finish(t, readAt)
 		n.trip(t, life)
 	}, func() {
+		ended = true
 		t.swapped(errLost)
 		n.finish(t, readAt)
 		n.trip(t, life)
@@ -426,7 +439,7 @@ func newWorld(seed uint64, limit string, nodes int, faults float64) *world {
 	w.ledgerDrift = (w.rand.Float64()*2 - 1) * 500e-6
 	w.ledger = NewMemory(func() time.Time { return time.UnixMicro(w.ledgerTime()) })
 	for range nodes {
-		n := &node{w: w, gap: 1000, cost: 1}
+		n := &node{w: w, limit: w.limit, d: w.d, gap: 1000, cost: 1}
 		w.nodes = append(w.nodes, n)
 		n.start()
 	}
