@@ -99,8 +99,11 @@ func (x *exchange) surrender(c *settings, m moment, all bool) {
 		e.own = parts.Bank{}
 		return
 	}
-	give := e.own.Minus(to)
-	if give.Rate <= e.own.Rate/5 && to != (parts.Part{}) {
+	give, keep := e.own.Minus(to), e.own.Rate/5
+	if e.scarce() {
+		keep = e.own.Rate / 12
+	}
+	if give.Rate <= keep && to != (parts.Part{}) {
 		return
 	}
 	if e.limit.Bucket {
@@ -136,7 +139,7 @@ func (x *exchange) load(c *settings, rows []Stored, at int64, sent, received mom
 	mine := r.find(e.id)
 	back := e.floor > 0 && at < e.floor-maxAhead // the clock of the ledger was set back
 	if mine == nil || mine.old || x.in != e.limit || back {
-		x.forget()
+		x.forget(mine != nil && mine.old && e.limit.Bucket && x.in.Bucket && !back)
 	}
 	if mine != nil {
 		// The row has the share, and what the holder gave back or never got. The tokens of
@@ -167,12 +170,18 @@ func (x *exchange) load(c *settings, rows []Stored, at int64, sent, received mom
 }
 
 // forget drops the share, and the tokens of ops with it: another process has it, or the limit has
-// changed.
-func (x *exchange) forget() {
-	x.entry.mu.Lock()
-	defer x.entry.mu.Unlock()
-	x.entry.drop()
-	x.entry.floor, x.hand, x.giveLevel = 0, parts.Part{}, 0
+// changed. It gives the tokens back if the row still has the share, and they have a meaning there.
+func (x *exchange) forget(back bool) {
+	e := x.entry
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if back {
+		x.giveLevel += x.hand.Size + max(0, e.own.Level(e.now(x.moment)))
+	} else {
+		x.giveLevel = 0
+	}
+	e.drop()
+	e.floor, x.hand = 0, parts.Part{}
 	for _, o := range x.ops {
 		o.own = 0
 	}

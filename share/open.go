@@ -61,7 +61,7 @@ func (r *row) reopen(in *parts.Limit, now int64) {
 // of the former limit last until their leases end, and the remainder excludes what they may
 // admit. If they cannot be expressed under d, the remainder admits nothing until then.
 func (r *row) replace(in, d *parts.Limit, now int64) {
-	comparable := in.Bucket && d.Bucket || algo.SameState(in.Limit.Spec().Rule, d.Limit.Spec().Rule)
+	comparable := in.Bucket && d.Bucket || algo.SameState(in.Limit.Spec().Rule, d.Limit.Spec().Rule) || sameWindows(in, d)
 	rest := d.Whole
 	for i := range r.holders {
 		h := &r.holders[i]
@@ -80,11 +80,16 @@ func (r *row) replace(in, d *parts.Limit, now int64) {
 		}
 		return
 	}
-	was := b.Rule
 	b.Become(d, rest, now)
-	if was == nil && rest.Size > 0 {
-		b.Do(algo.Ask{Op: algo.Charge, Now: now, N: rest.Size})
-	}
+}
+
+// sameWindows reports whether two limits have the same fixed windows, with other counts.
+func sameWindows(a, b *parts.Limit) bool {
+	x, ok := a.Config().(weir.FixedWindow)
+	y, also := b.Config().(weir.FixedWindow)
+	same := ok && also && x.Zone.String() == y.Zone.String()
+	x.Count, x.Zone, y.Zone = y.Count, nil, nil
+	return same && x == y
 }
 
 // ceilScale returns ⌈n·to/from⌉, or a large number.

@@ -198,6 +198,53 @@ func TestChangedLimit(t *testing.T) {
 	})
 }
 
+// TestLoweredAndRaisedLimit lowers a limit below what is used while a share of it is held, and raises it
+// again. What was used stays used.
+func TestLoweredAndRaisedLimit(t *testing.T) {
+	for _, text := range [][2]string{
+		{"1000/h burst 10000", "200/h burst 2000"},
+		{"10000/day fixed_window calendar UTC", "2000/day fixed_window calendar UTC"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ledger := share.NewMemory(nil)
+			s, other := newStore(t, ledger, share.Config{}), newStore(t, ledger, share.Config{})
+			high, low := weir.MustLimit(text[0]).Named("api"), weir.MustLimit(text[1]).Named("api")
+			admitted := take(t, other, high, 4000).Granted
+			warm(t, s, high)
+			admitted += 5000
+			if d := take(t, other, low, 1); d.OK {
+				t.Errorf("decision by the lower limit = %+v, want denied", d)
+			}
+			time.Sleep(30 * time.Second) // the share has ended
+			if d := take(t, other, low, 1); d.OK {
+				t.Errorf("decision by the lower limit = %+v, want denied: 9,000 are used", d)
+			}
+			for range 100 {
+				admitted += take(t, other, high, 100).Granted
+			}
+			if admitted > 10_020 {
+				t.Errorf("%s: %d tokens admitted, want at most 10,000 and what refills", high, admitted)
+			}
+		})
+	}
+}
+
+// TestFormerShareReturned lowers a limit while most of it is held, and hardly used. The holder returns its
+// tokens, so that the lower limit does not begin with a debt of the whole share.
+func TestFormerShareReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := share.NewMemory(nil)
+		s, other := newStore(t, ledger, share.Config{}), newStore(t, ledger, share.Config{})
+		high, low := weir.MustLimit("10000/s burst 10000").Named("api"), weir.MustLimit("1000/h burst 1000").Named("api")
+		warm(t, s, high)
+		take(t, other, low, 1)
+		time.Sleep(time.Second) // the share is idle, and returned
+		if d := take(t, other, low, 1); d.Debt > 2000 {
+			t.Errorf("decision by the lower limit = %+v, want no debt of more than what is used", d)
+		}
+	})
+}
+
 // TestChangedAlgorithm puts a limit of another algorithm in force. As the share of the former limit
 // cannot be expressed under it, nothing is admitted until that share has ended.
 func TestChangedAlgorithm(t *testing.T) {

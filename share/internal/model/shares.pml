@@ -218,7 +218,8 @@ inline send(i, asks, t, g) {
 	if
 	:: part[i] == 0 || old[i] || in_force != LIMIT(i) -> /* another process has the share, or the limit has changed */
 #ifndef PLANT_KEPT_WITHOUT_ROW
-		own[i] = 0; level[i] = 0; lease[i] = 0; hand[i] = 0; give_level[i] = 0
+		give_level[i] = (part[i] > 0 -> give_level[i] + level[i] + hand[i] : 0);
+		own[i] = 0; level[i] = 0; lease[i] = 0; hand[i] = 0
 #endif
 	:: else
 	fi;
@@ -362,11 +363,11 @@ inline check() {
 		sum = sum + part[k];
 		/* A usable share is in the row. */
 		assert(!live(k) || own[k] <= part[k]);
-		assert(level[k] <= own[k]);
 		if
 		:: stage[k] == IDLE && !live(k) -> own[k] = 0; level[k] = 0; lease[k] = 0 /* it is dropped */
 		:: else
 		fi;
+		assert(level[k] <= own[k]);
 		k++
 	:: else -> break
 	od;

@@ -159,7 +159,7 @@ func (l *Limit) Reserve() Part {
 type Bank struct {
 	Part
 	Rule  algo.Rule // nil: nothing fits
-	Words []int64
+	Words []int64   // the state of Rule; without one, the number of tokens that are missing, if any are
 }
 
 // Do decides a. Without a rule, it denies.
@@ -183,17 +183,30 @@ func (b *Bank) Put(l *Limit, p Part, level, now int64) {
 	if p == (Part{}) && level == 0 {
 		return
 	}
-	owed := p.Size - level
-	if b.Rule == nil && b.Part != (Part{}) { // more than the limit was granted, before it changed
-		owed = b.Size + p.Size
-	}
 	b.Become(l, b.Part.Plus(p), now)
-	b.owe(owed, now)
+	b.owe(p.Size-level, now)
+}
+
+// missing returns the number of tokens that are missing.
+func (b *Bank) missing(now int64) (n int64) {
+	if b.Rule != nil {
+		return b.Size - b.Level(now)
+	}
+	for _, w := range b.Words {
+		n += max(0, w)
+	}
+	return n
 }
 
 // owe adds n to the tokens that are missing.
 func (b *Bank) owe(n, now int64) {
-	if n > 0 {
+	if b.Rule == nil {
+		if n += b.missing(now); n > 0 {
+			b.Words = []int64{n}
+		} else {
+			b.Words = nil
+		}
+	} else if n > 0 {
 		b.Do(algo.Ask{Op: algo.Charge, Now: now, N: n})
 	} else if n < 0 {
 		b.Do(algo.Ask{Op: algo.Return, Now: now, N: -n})
@@ -212,13 +225,15 @@ func (b *Bank) Take(l *Limit, p Part, level, now int64) {
 
 // Become changes the part, and keeps the number of tokens that are missing.
 func (b *Bank) Become(l *Limit, p Part, now int64) {
-	was := b.Rule
+	was, missing := b.Rule, b.missing(now)
 	b.Part, b.Rule = p, l.rule(p)
 	switch {
 	case b.Rule == nil:
 		b.Words = nil
+		b.owe(missing, now)
 	case was == nil:
 		b.Words = make([]int64, b.Rule.Words())
+		b.owe(missing, now)
 	default:
 		b.Words = algo.Migrate(was, b.Words, b.Rule, nil, now)
 	}
