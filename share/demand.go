@@ -35,13 +35,23 @@ func (e *entry) tick(c *settings, m moment, dt int64) bool {
 		e.queued = true
 	default:
 		least := e.own.Rate / 4
-		if e.idle >= idleTicks {
+		switch {
+		case e.idle >= idleTicks:
 			least = e.own.Rate / 16
+		case e.scarce():
+			least = e.own.Rate / 10
 		}
 		surplus := e.own.Rate - e.target(c).Rate
 		e.queued = surplus > least && (e.limit.Bucket || e.own.Level(e.now(m)) > least)
 	}
 	return e.queued
+}
+
+// scarce reports whether a bucket does not suffice for what all holders want. Then a holder keeps less
+// beyond what it should have, because others miss it. It requires mu.
+func (e *entry) scarce() bool {
+	d := e.limit
+	return d.Bucket && wanted(d, e.demand)+e.others > float64(d.Whole.Rate-d.Reserve().Rate)
 }
 
 // endTurn ends a turn that tick asked for, also if it was not sent.

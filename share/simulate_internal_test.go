@@ -244,6 +244,7 @@ func (n *node) send() {
 	}
 	n.busy = true
 	t := newTrip(n.c, n.clock, n.queue)
+	t.random = n.w.rand.Int64N
 	n.queue = nil
 	n.trip(t, n.life)
 }
@@ -332,7 +333,11 @@ func (n *node) loaded(t *trip, life int, rows []Stored, at time.Time, err error,
 		}
 		t.swapped(nil)
 		n.finish(t, readAt)
-		n.trip(t, life)
+		w.after(t.pause, func() {
+			if n.life == life {
+				n.trip(t, life)
+			}
+		})
 	}, func() {
 		ended = true
 		t.swapped(errLost)

@@ -58,13 +58,17 @@ func New(strict weir.Store, ledger Ledger, c Config) (*Store, error) {
 	}
 	for i := range s.queues {
 		s.queues[i] = batching.Queue[*op]{
-			Send: s.send, InFlight: 1, MaxBatch: MaxBatch, Timeout: c.Timeout, Closed: errClosed,
+			Send: s.send, InFlight: 1, MaxBatch: maxOps, Timeout: c.Timeout, Closed: errClosed,
 			Failed: func(cause error) error { return unavailable("wait", cause) },
 		}
 	}
 	s.ended.Go(s.run)
 	return s, nil
 }
+
+// maxOps bounds the ops of a trip. Those of one key need one row, so a far ledger decides all requests that
+// came meanwhile at once.
+const maxOps = 32 * MaxBatch
 
 var errClosed = fmt.Errorf("share: %w", weir.ErrClosed)
 
@@ -156,6 +160,9 @@ func (s *Store) send(ops []*op) {
 		})
 		if swaps := t.loaded(rows, now, err); len(swaps) > 0 {
 			t.swapped(s.call(ops, func(ctx context.Context) error { return s.ledger.Swap(ctx, swaps) }))
+		}
+		if t.pause > 0 {
+			<-time.After(time.Duration(t.pause) * time.Microsecond)
 		}
 	}
 }

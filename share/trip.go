@@ -2,6 +2,7 @@ package share
 
 import (
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -17,15 +18,21 @@ type trip struct {
 	writing []*exchange // in the order of their swaps
 	swaps   []Swap
 	sent    moment
+	random  func(n int64) int64
+	pause   int64 // µs before the next Load
 }
 
 // maxTries bounds the repetitions. Each means that another process has written the row.
 const maxTries = 50
 
+// farTrip is the time of a Load and a Swap, in µs, from which an exchange pauses before it is repeated.
+// Otherwise processes whose calls take equally long would win in turns, and another one never.
+const farTrip = 20_000
+
 var errContended = errors.New("other processes wrote the row too often; nothing was charged")
 
 func newTrip(c *settings, k *clock, ops []*op) *trip {
-	t := &trip{c: c, clock: k}
+	t := &trip{c: c, clock: k, random: rand.Int64N}
 	m := k.now()
 	byEntry := map[*entry]int{}
 	var groups [][]*op
@@ -46,7 +53,7 @@ func newTrip(c *settings, k *clock, ops []*op) *trip {
 
 // names returns the names of the rows to load, at most MaxBatch; none if all exchanges have ended.
 func (t *trip) names() (names []string) {
-	t.loading = t.loading[:0]
+	t.loading, t.pause = t.loading[:0], 0
 	used := map[string]bool{}
 	later := t.waiting[:0:0]
 	for _, x := range t.waiting {
@@ -115,6 +122,9 @@ func (t *trip) swapped(err error) {
 			x.tries++
 			t.c.conflicts.Add(1)
 			t.waiting = append(t.waiting, x)
+			if took := m.local - t.sent.local; took >= farTrip {
+				t.pause = t.random(took)
+			}
 		}
 	}
 }

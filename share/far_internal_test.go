@@ -1,0 +1,33 @@
+//go:build !race
+
+package share
+
+import "testing"
+
+// TestFarLedger checks that a ledger whose calls take 80 ms is not called while the demand of all
+// processes together is half of the limit, and that no process is denied a share for long at 80 %.
+func TestFarLedger(t *testing.T) {
+	for _, demand := range []struct{ part, local float64 }{{0.5, 0.999}, {0.8, 0.97}} {
+		for seed := range uint64(3) {
+			w := newWorld(seed, simulated[0], 5, 0)
+			w.far = 40_000
+			for i, n := range w.nodes {
+				n.gap = int64(1e6 / (w.perSecond() * demand.part * []float64{0.4, 0.25, 0.2, 0.1, 0.05}[i]))
+				n.restream()
+			}
+			w.run(10_000_000) // shares are granted
+			asked, local, admitted := w.asked, w.local, w.admitted
+			w.run(20_000_000)
+			asked, local, admitted = w.asked-asked, w.local-local, w.admitted-admitted
+			t.Logf("%.0f%%: %d requests, %.2f%% local, %.2f%% denied", demand.part*100, asked, float64(local)/float64(asked)*100, float64(asked-admitted)/float64(asked)*100)
+			if float64(local) < demand.local*float64(asked) {
+				t.Errorf("seed %d: %d of %d requests decided without a call, want %.1f%%", seed, local, asked, demand.local*100)
+			}
+			for i, n := range w.nodes {
+				if !n.entry.live(n.clock.now()) {
+					t.Errorf("seed %d at %.0f%%: process %d has no share", seed, demand.part*100, i)
+				}
+			}
+		}
+	}
+}
