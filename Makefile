@@ -112,8 +112,8 @@ staticcheck: ## all checks of staticcheck
 	@GOGC=400 .bin/staticcheck -tags=$(tags) -checks all $(addsuffix /...,$(modules))
 
 .PHONY: plots
-plots: ## write the plots of docs/protection.md again
-	@cd benchmarks && go test -vet=off -count 1 -run '^TestProtect' -plot $(CURDIR)/docs/plots .
+plots: ## write the plots of docs/protection.md and docs/shares.md again
+	@cd benchmarks && go test -vet=off -count 1 -run '^Test(Protect|Share)' -plot $(CURDIR)/docs/plots .
 
 .PHONY: figures
 figures: ## words, sizes and repetition of the source; DIR=another checkout to compare

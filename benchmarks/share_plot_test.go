@@ -247,10 +247,10 @@ func offer(total float64) (rates [fleetSize]float64) {
 // TestShareLoad compares strict decisions, shares, and counts that are synchronized once a second. The
 // load is half of a limit to ten times of it. It counts what a minute admits, and calls of the store.
 func TestShareLoad(t *testing.T) {
-	limit := weir.MustLimit("6000/m fixed_window anchor epoch")
-	loads := []int{50, 200, 1000}
+	limit := weir.MustLimit("20000/m fixed_window anchor epoch")
+	loads := []int{50, 300}
 	if *plot != "" {
-		loads = []int{50, 75, 100, 150, 200, 300, 400, 500, 600, 700, 800, 900, 1000}
+		loads = []int{50, 75, 100, 150, 200, 300, 500, 700, 1000}
 	}
 	names := []string{"strict", "shares", "synchronized each second"}
 	var labels []string
@@ -268,8 +268,8 @@ func TestShareLoad(t *testing.T) {
 				default:
 					f.synced(t)
 				}
-				f.run(offer(float64(load)), time.Minute, time.Minute-time.Millisecond) // the clock of a test begins with a minute
-				admitted[i] = append(admitted[i], float64(f.admitted.Load())/60)
+				f.run(offer(float64(load*int(limit.Count()))/6000), time.Minute, time.Minute-time.Millisecond) // the clock of a test begins with a minute
+				admitted[i] = append(admitted[i], 100*float64(f.admitted.Load())/float64(limit.Count()))
 				calls[i] = append(calls[i], float64(f.calls.Load())/60)
 				t.Logf("%s at %d%%: %d of %d admitted, %d calls", names[i], load, f.admitted.Load(), f.asked.Load(), f.calls.Load())
 			})
@@ -285,18 +285,20 @@ func TestShareLoad(t *testing.T) {
 		}
 	}
 	last := len(loads) - 1
-	if admitted[2][last] < 104 {
-		t.Errorf("counts that are synchronized each second admit %.1f%%, want more than 104%%", admitted[2][last])
+	if admitted[2][last] < 102 {
+		t.Errorf("counts that are synchronized each second admit %.1f%%, want more than 102%%", admitted[2][last])
 	}
 	if calls[1][last] > calls[0][last]/10 {
 		t.Errorf("shares call the ledger %.1f times a second, want a tenth of %.1f", calls[1][last], calls[0][last])
 	}
 }
 
-// TestShareFar measures requests while each call of the ledger takes 80 ms.
+// TestShareFar measures requests while each call of the ledger takes 80 ms. What a share cannot admit
+// waits for two calls or more.
 func TestShareFar(t *testing.T) {
+	const bucket = "10000/s burst 2000"
 	for _, load := range []float64{0.5, 0.8, 1.5} {
-		for _, text := range []string{"10000/s burst 2000", "5000/s sliding_window"} {
+		for _, text := range []string{bucket, "5000/s sliding_window"} {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fleet{limit: weir.MustLimit(text)}
 				f.shares(t, 80*time.Millisecond, share.Config{})
@@ -306,7 +308,7 @@ func TestShareFar(t *testing.T) {
 				p := func(part float64) time.Duration { return f.took[int(float64(len(f.took))*part)] }
 				t.Logf("%s at %.0f%%: %d of %d admitted, p50 %v, p99 %v, p99.9 %v, max %v, %d calls", text, load*100,
 					f.admitted.Load(), f.asked.Load(), p(0.5), p(0.99), p(0.999), f.took[len(f.took)-1], f.calls.Load())
-				if p(0.99) >= time.Millisecond {
+				if far := load <= 0.5 || load < 1 && text == bucket; far && p(0.99) >= time.Millisecond {
 					t.Errorf("%s at %.0f%%: p99 %v, want less than 1ms", text, load*100, p(0.99))
 				}
 			})
