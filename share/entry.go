@@ -27,6 +27,7 @@ type entry struct {
 	denied  int64      // a denial of so many tokens holds; 0 for none
 	repeats int64      // until this local instant
 	retry   int64      // the local instant at which the remainder may admit them
+	took    int64      // µs, by the last exchange
 	floor   int64      // the latest instant of the row: the share was not free before
 	queued  bool       // a turn is in the queue
 	removed bool       // it is not in the table
@@ -128,7 +129,11 @@ func (e *entry) decideMeasured(r *weir.Request, m moment, d *weir.Decision) bool
 			return true
 		}
 	}
-	if e.denied == 0 || r.N < e.denied || m.local >= e.repeats || r.Verb == weir.Charge || r.Verb == weir.TakeUpTo && e.denied > 1 {
+	if e.denied == 0 || r.N < e.denied || r.Verb == weir.Charge || r.Verb == weir.TakeUpTo && e.denied > 1 {
+		return false
+	}
+	if m.local >= e.repeats {
+		e.repeats = m.local + e.took // others repeat the denial while this request asks
 		return false
 	}
 	retry := max(1, e.retry-m.local)

@@ -37,6 +37,7 @@ type exchange struct {
 	give      parts.Part // already removed from the share
 	giveLevel int64
 	gave      int64      // the instant
+	began     int64      // the local instant
 	hand      parts.Part // of the tokens of ops
 
 	row    row
@@ -55,7 +56,7 @@ type exchange struct {
 
 // begin removes from the share what ops need, and what is to be given back.
 func begin(c *settings, e *entry, ops []*op, m moment) *exchange {
-	x := &exchange{entry: e, ops: ops}
+	x := &exchange{entry: e, ops: ops, began: m.local}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ops++ // a caller may leave before the end
@@ -287,6 +288,7 @@ func (x *exchange) end(c *settings, wrote, sent bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ops--
+	e.took = min(m.local-x.began, 10*c.interval)
 	if err == nil {
 		e.listed = x.listed
 		if e.limit.Labels {
