@@ -1,8 +1,6 @@
 package share
 
 import (
-	"math"
-	"math/bits"
 	"slices"
 
 	"github.com/floodweir/weir"
@@ -61,13 +59,13 @@ func (r *row) reopen(in *parts.Limit, now int64) {
 // of the former limit last until their leases end, and the remainder excludes what they may
 // admit. If they cannot be expressed under d, the remainder admits nothing until then.
 func (r *row) replace(in, d *parts.Limit, now int64) {
-	comparable := in.Bucket && d.Bucket || algo.SameState(in.Limit.Spec().Rule, d.Limit.Spec().Rule) || sameWindows(in, d)
+	comparable := in.Comparable(d)
 	rest := d.Whole
 	for i := range r.holders {
 		h := &r.holders[i]
 		h.old = true
 		if d.Bucket {
-			h.part.Rate = ceilScale(h.part.Rate, d.Span, in.Span)
+			h.part.Rate = parts.CeilScale(h.part.Rate, d.Span, in.Span)
 		}
 		r.closed = r.closed || !comparable && h.part != (parts.Part{})
 		rest = rest.Minus(h.part)
@@ -81,26 +79,6 @@ func (r *row) replace(in, d *parts.Limit, now int64) {
 		return
 	}
 	b.Become(d, rest, now)
-}
-
-// sameWindows reports whether two limits have the same fixed windows, with other counts.
-func sameWindows(a, b *parts.Limit) bool {
-	x, ok := a.Config().(weir.FixedWindow)
-	y, also := b.Config().(weir.FixedWindow)
-	same := ok && also && x.Zone.String() == y.Zone.String()
-	x.Count, x.Zone, y.Zone = y.Count, nil, nil
-	return same && x == y
-}
-
-// ceilScale returns ⌈n·to/from⌉, or a large number.
-func ceilScale(n, to, from int64) int64 {
-	hi, lo := bits.Mul64(uint64(max(0, n)), uint64(to))
-	lo, carry := bits.Add64(lo, uint64(from-1), 0)
-	if hi += carry; hi >= uint64(from) {
-		return math.MaxInt64 / 1024
-	}
-	q, _ := bits.Div64(hi, lo, uint64(from))
-	return int64(min(q, math.MaxInt64/1024))
 }
 
 // reclaim takes back the shares of holders that have not written for their leases, and reports

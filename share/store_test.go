@@ -199,7 +199,7 @@ func TestChangedLimit(t *testing.T) {
 }
 
 // TestLoweredAndRaisedLimit lowers a limit below what is used while a share of it is held, and raises it
-// again. What was used stays used.
+// again. All tokens that were used still count.
 func TestLoweredAndRaisedLimit(t *testing.T) {
 	for _, text := range [][2]string{
 		{"1000/h burst 10000", "200/h burst 2000"},

@@ -155,7 +155,7 @@ func TestTransitions(t *testing.T) {
 	} {
 		t.Run(limits[0], func(t *testing.T) {
 			for seed := range uint64(3) {
-				w := newWorld(seed, limits[0], 5, 1)
+				w := newWorld(seed, limits[0], 5, float64(1+2*seed))
 				c := &traced{w: w, seen: map[string]int{}}
 				w.wrote = c.write
 				for _, n := range w.nodes {

@@ -3,6 +3,8 @@ package parts
 
 import (
 	"fmt"
+	"math"
+	"math/bits"
 	"time"
 
 	"github.com/floodweir/weir"
@@ -152,6 +154,29 @@ func (l *Limit) Tokens(n int64) Part {
 // Reserve returns the part that is never granted, so that a process without a share is admitted.
 func (l *Limit) Reserve() Part {
 	return Part{(l.Whole.Rate + 15) / 16, (l.Whole.Size + 15) / 16}
+}
+
+// Comparable reports whether a part of l is a part of m too: its tokens count equally.
+func (l *Limit) Comparable(m *Limit) bool {
+	if l.Bucket && m.Bucket || algo.SameState(l.Spec().Rule, m.Spec().Rule) {
+		return true
+	}
+	x, ok := l.Config().(weir.FixedWindow)
+	y, also := m.Config().(weir.FixedWindow)
+	same := ok && also && x.Zone.String() == y.Zone.String()
+	x.Count, x.Zone, y.Zone = y.Count, nil, nil
+	return same && x == y
+}
+
+// CeilScale returns ⌈n·to/from⌉, or a large number.
+func CeilScale(n, to, from int64) int64 {
+	hi, lo := bits.Mul64(uint64(max(0, n)), uint64(to))
+	lo, carry := bits.Add64(lo, uint64(from-1), 0)
+	if hi += carry; hi >= uint64(from) {
+		return math.MaxInt64 / 1024
+	}
+	q, _ := bits.Div64(hi, lo, uint64(from))
+	return int64(min(q, math.MaxInt64/1024))
 }
 
 // A Bank is a part of a limit and its state. Its methods get the limit, because a part of a limit
