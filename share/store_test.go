@@ -239,7 +239,7 @@ func TestFormerShareReturned(t *testing.T) {
 		warm(t, s, high)
 		take(t, other, low, 1)
 		time.Sleep(time.Second) // the share is idle, and returned
-		if d := take(t, other, low, 1); d.Debt > 2000 {
+		if d := take(t, other, low, 1); d.Debt > 1000 {
 			t.Errorf("decision by the lower limit = %+v, want no debt of more than what is used", d)
 		}
 	})
