@@ -26,8 +26,9 @@
 // two. During this time less than the limit is admitted.
 //
 // A holder whose share is empty asks the ledger before it denies. A denial holds for a time of at
-// most Config.Interval, and while one request asks again. The process repeats it meanwhile. Idle capacity of other holders
-// returns within about two intervals, so a request may be denied that one limit would admit.
+// most Config.Interval, and while one request asks again: the process repeats it meanwhile. Idle
+// capacity of other holders returns within about two intervals, so a request may be denied that one
+// limit would admit.
 // A cost that is larger than the own share and the remainder is denied too.
 //
 // # Limits
