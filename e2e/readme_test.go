@@ -51,9 +51,13 @@ const pageVariable = "WEIR_TEST_PAGE"
 // root).
 func TestDocs(t *testing.T) {
 	t.Parallel()
-	found, err := filepath.Glob("../docs/*.md")
-	if err != nil || len(found) == 0 {
-		t.Fatalf("pages = %v, %v", found, err)
+	all := []string{"../README.md", "../CONTRIBUTING.md", "../SECURITY.md"}
+	for _, g := range []string{"../docs/*.md", "../docs/coming-from/*.md"} {
+		found, err := filepath.Glob(g)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: pages = %v, %v", g, found, err)
+		}
+		all = append(all, found...)
 	}
 	env := tools(t)
 	pages := make(chan string)
@@ -63,11 +67,11 @@ func TestDocs(t *testing.T) {
 		w := &pageWorker{env: env, parent: t.TempDir(), own: &own}
 		wg.Go(func() {
 			for page := range pages {
-				t.Run(filepath.Base(page), func(t *testing.T) { w.read(t, page) })
+				t.Run(strings.TrimPrefix(strings.TrimPrefix(page, "../"), "docs/"), func(t *testing.T) { w.read(t, page) })
 			}
 		})
 	}
-	for _, p := range append([]string{"../README.md"}, append(found, "../CONTRIBUTING.md", "../SECURITY.md")...) {
+	for _, p := range all {
 		if !strings.HasSuffix(p, ".zh-CN.md") {
 			pages <- p
 		}

@@ -1,5 +1,5 @@
-// Package comingfrom holds the examples of docs/coming-from.md. Every Go block of the page is
-// part of the body of one of them, with its output.
+// Package comingfrom holds the examples of docs/coming-from. Every Go block of its pages
+// is part of the body of one of them, with its output.
 package comingfrom_test
 
 import (
@@ -12,39 +12,45 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
-// TestMain writes the policy files of the page where its examples read them.
+// TestMain writes the policy files of the pages where their examples read them.
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		bs, err := blocks(page)
+	temp, err := os.MkdirTemp("", "weir-coming-from-*")
+	if err == nil {
+		err = writePolicyFiles(temp)
+	}
+	if err == nil {
+		err = os.Chdir(temp)
+	}
+	code := 1
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	} else {
+		code = m.Run()
+	}
+	os.Chdir(dir)
+	os.RemoveAll(temp)
+	os.Exit(code)
+}
+
+func writePolicyFiles(to string) error {
+	names, err := pages()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		bs, err := blocks(name)
 		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
+			return err
 		}
-		dir, err := os.MkdirTemp("", "weir-coming-from-*")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
 		for _, b := range bs {
 			if m := fileName.FindStringSubmatch(b.text); m != nil && b.kind == "yaml" {
-				if err := os.WriteFile(filepath.Join(dir, m[1]), []byte(b.text), 0o644); err != nil {
-					fmt.Fprintln(os.Stderr, err)
-					return 1
+				if err := os.WriteFile(filepath.Join(to, m[1]), []byte(b.text), 0o644); err != nil {
+					return err
 				}
 			}
 		}
-		here, err := os.Getwd()
-		if err == nil {
-			err = os.Chdir(dir)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.Chdir(here)
-		return m.Run()
-	}())
+	}
+	return nil
 }
 
 var ctx = context.Background()

@@ -110,6 +110,19 @@ func gcra(interval, burst int64) other {
 	}
 }
 
+// counter is ulule/limiter: a count that expires one period after its first request. Denied
+// requests count too, and do not extend it.
+func counter(limit, period int64) other {
+	var count, expires int64
+	return func(now int64) (bool, int64) {
+		if now >= expires {
+			count, expires = 0, now+period
+		}
+		count++
+		return count <= limit, 0
+	}
+}
+
 // TestSame checks that the limit that the page recommends in place of another limiter's
 // parameters admits the same requests, with the same delays.
 func TestSame(t *testing.T) {
@@ -127,6 +140,8 @@ func TestSame(t *testing.T) {
 		{"Sentinel LeapArray", "20/s sliding_window segments 2", leapArray(20, 1000*ms, 2), 100 * ms},
 		{"Redisson OVERALL", "10/s sliding_log", redisson(10, 1000*ms), 200 * ms},
 		{"redis_rate PerSecond(10)", "10/s", gcra(100*ms, 10), 200 * ms},
+		{"tollbooth NewLimiter(10)", "10/s", gcra(100*ms, 10), 200 * ms},
+		{"ulule/limiter 10-S", "10/s fixed_window", counter(10, 1000*ms), 200 * ms},
 		{"redis_rate burst 20", "10/m burst 20", gcra(6000*ms, 20), 12000 * ms},
 	} {
 		r := rand.New(rand.NewPCG(1, 2))
