@@ -60,6 +60,7 @@ func importCommand(w *app) *cobra.Command {
 	add("envoy PATH...", "Convert files or directories of envoyproxy/ratelimit", cobra.MinimumNArgs(1), func(args []string) (*importer.Result, error) {
 		return importer.Envoy(args...)
 	})
+	functions := false
 	add("sentinel RULES", "Convert rules of Sentinel or sentinel-golang in JSON, YAML or manifests of Kubernetes; - is standard input", cobra.ExactArgs(1), func(args []string) (*importer.Result, error) {
 		data, err := w.read(args[0])
 		if err != nil {
@@ -69,8 +70,11 @@ func importCommand(w *app) *cobra.Command {
 		if name == "-" {
 			name = "stdin"
 		}
+		if functions {
+			return importer.SentinelFunctions(name, data)
+		}
 		return importer.Sentinel(name, data)
-	})
+	}).Flags().BoolVar(&functions, "functions", false, "for a Go program: write limits of resources that are not paths as rules of functions")
 	return c
 }
 

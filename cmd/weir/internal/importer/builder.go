@@ -34,6 +34,7 @@ type draft struct {
 	limits                []string
 	block                 bool     // deny all requests, in place of limits; key is only for overrides
 	nginx                 []string // fields of limit_req, in place of limits
+	function              bool     // the limits are for a function of a Go program
 	status                int
 	wait                  string
 	mode                  string
@@ -119,8 +120,8 @@ func (b *builder) check(d *draft) error {
 }
 
 // addFunction adds a rule for the functions of a name to the file if it is valid, and lists
-// it otherwise. It reports whether it is valid.
-func (b *builder) addFunction(at place, from, name, fields string, notes []string) bool {
+// it otherwise.
+func (b *builder) addFunction(at place, from, name, fields string, notes []string) {
 	var s strings.Builder
 	comment(&s, "    ", at.String()+": "+from)
 	for _, n := range notes {
@@ -129,10 +130,9 @@ func (b *builder) addFunction(at place, from, name, fields string, notes []strin
 	fmt.Fprintf(&s, "    - name: %s\n      %s\n", quoted(name), fields)
 	if _, err := weirfile.Parse("functions", []byte("functions:\n  rules:\n"+s.String())); err != nil {
 		b.list(at, from, "not a valid rule: %s", reason(err))
-		return false
+		return
 	}
 	b.rules = append(b.rules, s.String())
-	return true
 }
 
 // reason returns the first error of a policy file, without its position.
@@ -341,16 +341,20 @@ func (d *draft) text() string {
 	}
 	if len(d.overrides) > 0 {
 		d.writeNotes(&s, "    ", "overrides")
-		s.WriteString("    overrides:\n")
-		for _, o := range d.overrides {
-			limit := o.limit
-			if limit != blocks && limit != unlimited {
-				limit = list([]string{limit})
-			}
-			fmt.Fprintf(&s, "      - { key: %s, limits: %s }\n", list(o.key), limit)
-		}
+		writeOverrides(&s, "    ", d.overrides)
 	}
 	return s.String()
+}
+
+func writeOverrides(s *strings.Builder, indent string, all []override) {
+	s.WriteString(indent + "overrides:\n")
+	for _, o := range all {
+		limit := o.limit
+		if limit != blocks && limit != unlimited {
+			limit = list([]string{limit})
+		}
+		fmt.Fprintf(s, "%s  - { key: %s, limits: %s }\n", indent, list(o.key), limit)
+	}
 }
 
 // writeNotes writes the notes of a field.

@@ -42,9 +42,10 @@ func FuzzSentinel(f *testing.F) {
 	add(f, "testdata/sentinel/*")
 	f.Add([]byte(`[{"resource": "/x\u0000\n", "count": 1e14, "paramIdx": 1, "paramFlowItemList": [{"object": "", "count": 1}]}]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := importer.Sentinel("rules.json", data)
-		if err == nil {
-			accepted(t, r)
+		for _, read := range []func(string, []byte) (*importer.Result, error){importer.Sentinel, importer.SentinelFunctions} {
+			if r, err := read("rules.json", data); err == nil {
+				accepted(t, r)
+			}
 		}
 	})
 }

@@ -16,10 +16,15 @@ import (
 
 // Sentinel imports an array of rules of Sentinel's dashboard and data sources, or of
 // sentinel-golang: in JSON, in YAML, or in manifests of Kubernetes.
-func Sentinel(name string, data []byte) (*Result, error) {
-	s := &sentinel{file: name, breakers: map[string]bool{}, builder: newBuilder(
-		"Generated from "+filepath.Base(name)+" by `weir import sentinel`. Read the differences, then set the upstreams "+
-			"(gateway.routes), or use the names of policies in the HTTP API.",
+func Sentinel(name string, data []byte) (*Result, error) { return importRules(name, data, false) }
+
+func importRules(name string, data []byte, program bool) (*Result, error) {
+	next := "set the upstreams (gateway.routes), or use the names of policies in the HTTP API."
+	if program {
+		next = "load the file with weirfile and pass its functions to guard.Config."
+	}
+	s := &sentinel{file: name, program: program, named: map[string]*function{}, builder: newBuilder(
+		"Generated from "+filepath.Base(name)+" by `weir import sentinel`. Read the differences, then "+next,
 		"",
 		"differs: Sentinel counts in each process. Weir does so with store: memory; with a Redis, all processes share one count.",
 	)}
@@ -33,14 +38,19 @@ func Sentinel(name string, data []byte) (*Result, error) {
 	for i := range rules {
 		s.rule(&rules[i])
 	}
+	for _, f := range s.functions {
+		s.addFunction(f.at, f.from, f.name, f.fields(), f.notes)
+	}
 	return s.result(), nil
 }
 
 // A sentinel imports one file of rules.
 type sentinel struct {
 	*builder
-	file     string
-	breakers map[string]bool // by resource
+	file      string
+	program   bool // limits of names are rules of functions
+	functions []*function
+	named     map[string]*function // by resource
 }
 
 // administrative lists fields that do not affect the limit.
@@ -86,8 +96,13 @@ func (s *sentinel) rule(r *rule) {
 	d := draft{at: r.place, from: r.String()}
 	resource := r.text("resource", "")
 	why := s.flow(r, &d, resource)
-	if r.faults != nil {
+	switch {
+	case r.faults != nil:
 		why = strings.Join(r.faults, "; ")
+	case why == "" && d.function:
+		if why = s.calls(r, &d, resource); why == "" {
+			return
+		}
 	}
 	if why != "" {
 		s.list(r.place, r.String(), "%s", why)
@@ -152,8 +167,11 @@ func (s *sentinel) resource(d *draft, resource string) {
 	}
 	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "%;?#\\") {
 		d.methods = nil
+		if d.function = s.program; d.function {
+			return
+		}
 		d.headers = append(d.headers, [2]string{"X-Resource", resource})
-		d.differs("match", `the resource is a name in a program, not part of a request; here the header X-Resource has it. A program can request {"policy": NAME} from the HTTP API instead.`)
+		d.differs("match", `the resource is a name in a program, not part of a request; here the header X-Resource has it. A program can request {"policy": NAME} from the HTTP API instead. For a Go program: --functions.`)
 		return
 	}
 	if method := d.methods; method != nil && method[0] == "GET" {
@@ -300,7 +318,11 @@ func (s *sentinel) param(r *rule, d *draft, count *big.Rat, grade int64) string 
 		name = key
 	}
 	d.key = append(d.key, "header:X-Param-"+name)
-	d.differs("key", `parameter %s of a call is not part of a request; here it is the header X-Param-%s. A program can request {"policy": NAME, "key": [VALUE]} from the HTTP API instead.`, name, name)
+	if d.function {
+		d.differs("key", "the key of a call is parameter %s: pass it to guard.Enter.", name)
+	} else {
+		d.differs("key", `parameter %s of a call is not part of a request; here it is the header X-Param-%s. A program can request {"policy": NAME, "key": [VALUE]} from the HTTP API instead.`, name, name)
+	}
 	why := ""
 	limit := func(n int64) string {
 		one := draft{}

@@ -40,16 +40,14 @@ func (s *sentinel) degrade(r *rule) {
 		why = "Sentinel ignores a rule without a resource"
 	case r.flag("regex"):
 		why = "the resource is a regular expression: write a rule for each name"
-	case s.breakers[resource]:
+	case s.named[resource] != nil && s.named[resource].breaker != "":
 		why = "the resource has a breaker already (above), and a rule of functions.rules has one"
 	}
 	if why != "" {
 		s.list(r.place, r.String(), "%s", why)
 		return
 	}
-	if s.addFunction(r.place, r.String(), resource, "breaker: { "+strings.Join(fields, ", ")+" }", notes) {
-		s.breakers[resource] = true
-	}
+	s.function(r, resource, notes).breaker = "{ " + strings.Join(fields, ", ") + " }"
 }
 
 // breaker returns the fields of a breaker, or why there is none.
