@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net/http"
 	"slices"
 	"sync"
@@ -47,18 +48,21 @@ func (p *Program) startInterfaces(ctx context.Context) error {
 	if err := p.newLive(); err != nil {
 		return err
 	}
-	if err := p.startAdmin(); err != nil {
-		return err
-	}
-	if err := startRateLimit(ctx, p); err != nil {
-		return err
-	}
-	p.runLive() // stops before the admin interface, whose streams then end
-	p.onStop(p.drain)
-	for _, start := range []func() error{p.startGRPC, p.startRESP, p.startAPI, p.startGateway} {
-		if err := start(); err != nil {
+	// The errors of all interfaces are reported together: a second process on this machine has
+	// several ports that are in use.
+	errs := []error{p.startAdmin()}
+	if errs[0] == nil {
+		if err := startRateLimit(ctx, p); err != nil {
 			return err
 		}
+		p.runLive() // stops before the admin interface, whose streams then end
+	}
+	p.onStop(p.drain)
+	for _, start := range []func() error{p.startGRPC, p.startRESP, p.startAPI, p.startGateway} {
+		errs = append(errs, start())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
 	p.ready.open.Store(true)
 	return startWithoutLimits(ctx, p)

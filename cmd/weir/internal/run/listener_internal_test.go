@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/tls"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -221,6 +223,26 @@ func TestPortInUse(t *testing.T) {
 	err := second.start(p.log, p.failed)
 	if err == nil || !strings.Contains(err.Error(), "gateway: "+second.addr+" is in use") || !strings.Contains(err.Error(), "--listen-gateway") {
 		t.Errorf("start = %v, want what to do about a port in use", err)
+	}
+}
+
+// TestPortsInUse checks that one start reports all interfaces whose ports are in use, and stops
+// the others.
+func TestPortsInUse(t *testing.T) {
+	first := startHTTP(t, http.NotFound, 0, nil)
+	c := settings(t, "http://127.0.0.1:1", perClient("1/s"))
+	c.Admin.Listen, c.HTTP.Listen = first.bound.String(), first.bound.String()
+	log := &strings.Builder{}
+	_, err := Start(t.Context(), Input{Config: c}, slog.New(slog.NewTextHandler(log, nil)))
+	if err == nil || !strings.Contains(err.Error(), "admin: ") || !strings.Contains(err.Error(), "\nhttp: ") {
+		t.Fatalf("Start = %v, want the errors of admin and http", err)
+	}
+	url := regexp.MustCompile(`interface=gateway url=(\S+)`).FindStringSubmatch(log.String())
+	if url == nil {
+		t.Fatalf("the gateway did not start: %s", log)
+	}
+	if _, err := http.Get(url[1]); err == nil {
+		t.Error("the gateway still accepts connections")
 	}
 }
 
