@@ -34,7 +34,7 @@ func TestFollow(t *testing.T) {
 			term := &terminal{
 				dir:     t.TempDir(),
 				instead: map[string]string{"download": "exit 4"},
-				servers: []server{{"server", "test -e ready"}},
+				servers: []server{{prefix: "server", ready: "test -e ready"}},
 			}
 			term.env = []string{"PATH=" + toolbox(t) + ":/usr/bin:/bin"}
 			wrong := follow(term, c.page)

@@ -100,8 +100,8 @@ type terminal struct {
 }
 
 // A server is a command that does not end, and a command that succeeds when the server is
-// ready.
-type server struct{ prefix, ready string }
+// ready. Of the running servers, it stops those whose prefixes start with prefix or stops.
+type server struct{ prefix, ready, stops string }
 
 type process struct {
 	prefix string
@@ -147,6 +147,9 @@ func (t *terminal) run(s step) error {
 // ready.
 func (t *terminal) start(v server, command string) error {
 	t.stop(v.prefix)
+	if v.stops != "" {
+		t.stop(v.stops)
+	}
 	if t.command(context.Background(), v.ready).Run() == nil {
 		return fmt.Errorf("%s: its port is already in use (%s)", command, v.ready)
 	}

@@ -20,6 +20,11 @@ import (
 var instead = map[string]string{
 	// Without network: the clone is of this working tree.
 	"git clone https://github.com/floodweir/weir": "git clone -q \"$TREE\" weir && \"$OVERLAY\" \"$TREE\" weir",
+	// No module is published for a working tree.
+	"go get github.com/floodweir/weir@latest":          `go work init . "$TREE"`,
+	"go get github.com/floodweir/weir/weirfile@latest": `go work init . "$TREE" "$TREE/weirfile" && cp "$TREE/go.work.sum" .`,
+	// A service that make need installs.
+	"python3 -m http.server 3000": "caddy respond --listen 127.0.0.1:3000 hello",
 	// make test runs this test, so only its commands are printed.
 	"make test": "make -n test",
 	// With -trimpath, go vet prints the paths of the directory in which it ran first for the same files.
@@ -28,11 +33,14 @@ var instead = map[string]string{
 
 // servers are the commands that run until they are stopped.
 var servers = []server{
-	{"go run ./cmd/weir serve", "curl -fs -o /dev/null http://127.0.0.1:8080/readyz"},
-	{"weir serve", "curl -fs -o /dev/null http://127.0.0.1:8080/readyz"},
-	{"go run ./flashsale demo", "curl -fs http://127.0.0.1:8088/api/sales | grep -q phase"},
-	{"redis-server --port 6399", "redis-cli -p 6399 ping"},
-	{"env REDIS_URL=127.0.0.1:6399 RUNTIME_ROOT=$PWD/docs/examples", "curl -fs -o /dev/null http://127.0.0.1:8080/healthcheck"},
+	{prefix: "go run ./cmd/weir serve", ready: "curl -fs -o /dev/null http://127.0.0.1:8080/readyz"},
+	{prefix: "go run main.go", ready: ": </dev/tcp/127.0.0.1/3001"},
+	{prefix: "caddy respond", ready: ": </dev/tcp/127.0.0.1/3000"},
+	{prefix: "weir serve weir.yaml --listen-gateway 127.0.0.1:8001", ready: ": </dev/tcp/127.0.0.1/8001"},
+	{prefix: "weir serve", ready: "curl -fs -o /dev/null http://127.0.0.1:8080/readyz"},
+	{prefix: "go run ./flashsale demo", ready: "curl -fs http://127.0.0.1:8088/api/sales | grep -q phase"},
+	{prefix: "redis-server --port 6399", ready: "redis-cli -p 6399 ping"},
+	{prefix: "env REDIS_URL=127.0.0.1:6399 RUNTIME_ROOT=$PWD", ready: "curl -fs -o /dev/null http://127.0.0.1:8080/healthcheck", stops: "weir serve"},
 }
 
 // overlay copies uncommitted changes over a fresh clone.
@@ -46,8 +54,8 @@ cd "$1" && { git diff -z --name-only --no-renames HEAD; git ls-files -z --others
 // pageVariable names the directory in which a process started by alone follows a page.
 const pageVariable = "WEIR_TEST_PAGE"
 
-// TestDocs follows the pages: README.md in an empty directory, the others from the root of a
-// fresh clone. A Chinese page has the same blocks as the English one (TestLanguages of the
+// TestDocs follows the pages: README.md and docs/quick-start.md in an empty directory, the others
+// from the root of a fresh clone. A Chinese page has the same blocks as the English one (TestLanguages of the
 // root).
 func TestDocs(t *testing.T) {
 	t.Parallel()
@@ -97,7 +105,7 @@ func (w *pageWorker) read(t *testing.T, page string) {
 	dir := os.Getenv(pageVariable)
 	switch {
 	case dir != "" || !hasCommands(string(text)):
-	case page == "../README.md":
+	case page == "../README.md", page == "../docs/quick-start.md":
 		dir = t.TempDir()
 	default:
 		dir = w.fresh(t)
@@ -205,6 +213,8 @@ func (t *terminal) do(b block) error {
 	return fmt.Errorf("line %d: a block of %q: want sh, console, go, yaml, text, mermaid, json or nginx", b.line, b.kind)
 }
 
+var goFile = regexp.MustCompile(`\A// ([a-z]+\.go)\n`)
+
 var fileName = regexp.MustCompile(`\A# ([a-z][a-z._-]*\.yaml)\n`)
 
 // policies writes a policy file under the name in its first line and checks it with weir
@@ -241,7 +251,11 @@ func _() {
 
 // program compiles a Go block, as it is or within a function, and runs it if it is a
 // program that ends. A fragment copied from a Go file of the tree is compiled with that file.
+// A block with a file name in its first line is only written, for the commands below it.
 func (t *terminal) program(b block) error {
+	if m := goFile.FindStringSubmatch(b.text); m != nil {
+		return os.WriteFile(filepath.Join(t.dir, m[1]), []byte(b.text), 0o644)
+	}
 	tree := t.dir
 	for ; ; tree = filepath.Dir(tree) {
 		if _, err := os.Stat(filepath.Join(tree, "go.work")); err == nil {

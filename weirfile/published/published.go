@@ -66,7 +66,7 @@ type Conflict struct{ Current int64 }
 
 // Error implements error.
 func (c *Conflict) Error() string {
-	return fmt.Sprintf("published: the current version is %d", c.Current)
+	return fmt.Sprintf("published: conflict: the current version is %d", c.Current)
 }
 
 // publish adds a version and makes it the current one, atomically.

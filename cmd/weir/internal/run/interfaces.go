@@ -48,21 +48,33 @@ func (p *Program) startInterfaces(ctx context.Context) error {
 	if err := p.newLive(); err != nil {
 		return err
 	}
-	// The errors of all interfaces are reported together: a second process on this machine has
-	// several ports that are in use.
-	errs := []error{p.startAdmin()}
-	if errs[0] == nil {
+	// All ports in use are reported together: a second process on this machine has several.
+	var inUse []error
+	startAll := func(starts ...func() error) error {
+		for _, start := range starts {
+			if err := start(); errors.As(err, new(portInUse)) {
+				inUse = append(inUse, err)
+			} else if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := startAll(p.startAdmin); err != nil {
+		return err
+	}
+	if inUse == nil {
 		if err := startRateLimit(ctx, p); err != nil {
 			return err
 		}
 		p.runLive() // stops before the admin interface, whose streams then end
 	}
 	p.onStop(p.drain)
-	for _, start := range []func() error{p.startGRPC, p.startRESP, p.startAPI, p.startGateway} {
-		errs = append(errs, start())
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := startAll(p.startGRPC, p.startRESP, p.startAPI, p.startGateway); err != nil {
 		return err
+	}
+	if inUse != nil {
+		return errors.Join(inUse...)
 	}
 	p.ready.open.Store(true)
 	return startWithoutLimits(ctx, p)

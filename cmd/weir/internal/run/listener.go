@@ -136,6 +136,11 @@ func (l *listener) unprotected() error {
 		l.name, l.addr, l.remedy, l.flag)
 }
 
+// A portInUse is the error of a listener whose address another program has.
+type portInUse string
+
+func (e portInUse) Error() string { return string(e) }
+
 // cannotListen adds to err what the user can do about it.
 func (l *listener) cannotListen(err error) error {
 	switch {
@@ -144,7 +149,7 @@ func (l *listener) cannotListen(err error) error {
 		if strings.HasPrefix(l.flag, "--") {
 			off = " (off disables the interface)"
 		}
-		return fmt.Errorf("%s: %s is in use by another program: stop it, or set another address with %s%s", l.name, l.addr, l.flag, off)
+		return portInUse(fmt.Sprintf("%s: %s is in use by another program: stop it, or set another address with %s%s", l.name, l.addr, l.flag, off))
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("%s: no permission to listen on %s: set a port of 1024 or more with %s", l.name, l.addr, l.flag)
 	}
