@@ -100,7 +100,7 @@ type terminal struct {
 }
 
 // A server is a command that does not end, and a command that succeeds when the server is
-// ready. Of the running servers, it stops those whose prefixes start with prefix or stops.
+// ready. It stops running servers whose prefixes start with prefix or stops.
 type server struct{ prefix, ready, stops string }
 
 type process struct {

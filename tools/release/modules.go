@@ -18,6 +18,9 @@ const home = "github.com/floodweir/weir"
 // unpublished are the modules that no user imports: they are never tagged.
 var unpublished = []string{"benchmarks", "e2e", "examples", "tools"}
 
+// outside are published modules that are not in the workspace, whose versions they would change.
+var outside = []string{"contrib/caddy"}
+
 // programs are the directories of the modules that users install.
 var programs = []string{"cmd/weir", "flashsale"}
 
@@ -59,8 +62,12 @@ func modules(root string) ([]string, error) {
 		sorted = append(sorted, dir)
 		return nil
 	}
+	dirs := slices.Clone(outside)
 	for _, use := range work.Use {
-		dir := path.Clean(use.Path)
+		dirs = append(dirs, path.Clean(use.Path))
+	}
+	slices.Sort(dirs)
+	for _, dir := range dirs {
 		if slices.Contains(unpublished, dir) {
 			continue
 		}
