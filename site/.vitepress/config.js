@@ -32,7 +32,7 @@ const chineseSearch = {
   },
 }
 
-const top = ['docs/coming-from/README', 'docs/guarantees', 'docs/benchmarks']
+const top = ['docs/quick-start', 'docs/coming-from/README', 'docs/guarantees', 'docs/benchmarks']
 
 copyPages()
 
