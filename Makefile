@@ -190,7 +190,7 @@ release: ## tag all modules as VERSION=v0.1.0 in a scratch clone, check there th
 	@go run ./tools/release -version '$(VERSION)'
 
 .PHONY: release-check
-release-check: ## the same for the last commit, without a changelog: nothing remains (five minutes, with an empty module cache)
+release-check: ## the same for the last commit, without a changelog: nothing remains (seven minutes, with an empty module cache)
 	@go run ./tools/release -version '$(or $(VERSION),v0.999.0)' -rehearse
 
 .PHONY: apidiff
