@@ -34,7 +34,7 @@ import (
 )
 
 // Default is the name of the provider of all merchants that have none of their own.
-const Default = "default"
+const Default = payments.Default
 
 const (
 	createWithin = 5 * time.Second
@@ -263,10 +263,10 @@ func (k *Cashier) record(ctx context.Context, name string, e payments.Event) err
 	switch {
 	case got.Unknown:
 		k.stats.unknown.Add(1)
-		if e.Receipt == "" { // of another system at the same provider
+		if e.Receipt == "" && !got.Unmatched { // of another system at the same provider
 			return nil
 		}
-		k.c.Log.Warn("event of a payment that was not opened here", "provider", name, "ref", e.Ref, "receipt", e.Receipt, "kind", e.Kind)
+		k.c.Log.Warn("event of a payment that was not opened here", "provider", name, "ref", e.Ref, "receipt", e.Receipt, "kind", e.Kind, "kept", got.Unmatched)
 	case got.Repeated || got.Waits || e.Kind != payments.Paid:
 	default:
 		k.applied(ctx, sale.PaymentID(name, e.Ref), got.Pay)

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/cli"
+	"github.com/floodweir/weir/flashsale/payments"
+	"github.com/floodweir/weir/flashsale/run"
 	verify "github.com/floodweir/weir/flashsale/verify/cli"
 )
 
@@ -282,6 +285,28 @@ func TestIdentityFlags(t *testing.T) {
 		if code != 1 || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("serve %s: exit %d, %q, want exit 1 and one line with %q", flags, code, stderr, want)
 		}
+	}
+}
+
+// TestUnmatchedPayments lists money for no known order.
+func TestUnmatchedPayments(t *testing.T) {
+	dir := t.TempDir()
+	if code, stdout, stderr := do(t, "", "payments", "unmatched", "--data", dir); code != 0 || stdout != "" {
+		t.Errorf("without any: exit %d, %q, %q, want nothing", code, stdout, stderr)
+	}
+	l, err := run.OpenLedger(t.Context(), run.Config{Data: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2031, 5, 1, 10, 0, 0, 0, time.UTC)
+	_, err = l.RecordEvent(t.Context(), "default", payments.Event{Ref: "pi_1:2", Receipt: "order-1", Kind: payments.Paid, Amount: 9900, Currency: "CNY", At: at}, at)
+	if err := errors.Join(err, l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	const want = "RECEIVED              PROVIDER  REF     KIND  ORDER    AMOUNT  CURRENCY\n" +
+		"2031-05-01T10:00:00Z  default   pi_1:2  paid  order-1  9900    CNY\n"
+	if code, stdout, stderr := do(t, "", "payments", "unmatched", "--data", dir); code != 0 || stdout != want {
+		t.Errorf("exit %d, %q, %q, want\n%s", code, stdout, stderr, want)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"strings"
+	"text/tabwriter"
+	"time"
 
 	"github.com/floodweir/weir/flashsale/command"
 	"github.com/floodweir/weir/flashsale/run"
@@ -15,7 +17,7 @@ import (
 )
 
 func (w *environment) payments() *cobra.Command {
-	root := &cobra.Command{Use: "payments", Short: "Manage payment providers: their keys and failed refunds"}
+	root := &cobra.Command{Use: "payments", Short: "Manage payment providers: their keys, failed refunds and unmatched payments"}
 	key := &cobra.Command{Use: "key", Short: "Add, print and rotate the keys that sign requests between the shop and a payment provider"}
 	key.AddCommand(
 		w.paymentsCommand("add NAME", "Add the first key of a provider and print it",
@@ -51,12 +53,27 @@ func (w *environment) payments() *cobra.Command {
 			fmt.Fprintf(w.stdout, "%d refunds are tried again\n", n)
 		}
 		return err
-	}))
+	}), w.paymentsCommand("unmatched", "List money that providers reported for no known order, the latest first",
+		"The flash sale has not opened these payments, and does not have their orders. Refund them at\nthe provider. They are applied if their orders are written later.", false, w.unmatched))
 	for _, c := range []*cobra.Command{root, key} {
 		c.Args = command.Args(cobra.NoArgs)
 		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	}
 	return root
+}
+
+// unmatched lists unmatched payments.
+func (w *environment) unmatched(ctx context.Context, k *run.PaymentKeyring, _, _ string) error {
+	all, err := k.Unmatched(ctx)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	table := tabwriter.NewWriter(w.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "RECEIVED\tPROVIDER\tREF\tKIND\tORDER\tAMOUNT\tCURRENCY")
+	for _, u := range all {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", u.ReceivedAt.Format(time.RFC3339), u.Provider, u.Ref, u.Kind, u.Receipt, u.Amount, u.Currency)
+	}
+	return table.Flush()
 }
 
 // addKey adds a key, from a file if from is not empty.
@@ -88,7 +105,7 @@ func (w *environment) addKey(ctx context.Context, k *run.PaymentKeyring, name, f
 	return nil
 }
 
-// paymentsCommand returns a command with one argument that opens the keyring.
+// paymentsCommand returns a command that opens the keyring. It has one argument if use names one.
 func (w *environment) paymentsCommand(use, short, long string, from bool, do func(ctx context.Context, k *run.PaymentKeyring, name, from string) error) *cobra.Command {
 	var c run.Config
 	var file string
@@ -96,7 +113,7 @@ func (w *environment) paymentsCommand(use, short, long string, from bool, do fun
 		long = short + ".\n\n" + long
 	}
 	cmd := &cobra.Command{
-		Use: use, Short: short, Long: long, Args: command.Args(cobra.ExactArgs(1)),
+		Use: use, Short: short, Long: long, Args: command.Args(cobra.ExactArgs(strings.Count(use, " "))),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := command.CheckStores(cmd, &c); err != nil {
 				return err
@@ -105,7 +122,7 @@ func (w *environment) paymentsCommand(use, short, long string, from bool, do fun
 			if err != nil {
 				return err
 			}
-			return errors.Join(do(cmd.Context(), k, args[0], file), k.Close())
+			return errors.Join(do(cmd.Context(), k, strings.Join(args, ""), file), k.Close())
 		},
 	}
 	command.LedgerFlags(cmd, w.getenv, &c)

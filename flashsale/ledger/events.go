@@ -56,11 +56,10 @@ const eventRows = "{rows:payment text, kind text, refund_key text, event text, r
 func (l *checkouts) RecordEvent(ctx context.Context, from string, e provider.Event, now time.Time) (sale.EventResult, error) {
 	err := errors.Join(validateID("provider", from, 1, 64), validateRef(e.Ref))
 	if refund := e.Kind == provider.Refunded || e.Kind == provider.RefundFailed; err == nil && refund && e.Receipt == "" {
-		if e.Receipt, err = l.receiptOf(ctx, sale.PaymentID(from, e.Ref)); err == nil && e.Receipt == "" {
-			return sale.EventResult{Unknown: true}, nil
-		}
+		e.Receipt, err = l.receiptOf(ctx, sale.PaymentID(from, e.Ref))
+	} else {
+		err = errors.Join(err, validateID("receipt", e.Receipt, 1, 64))
 	}
-	err = errors.Join(err, validateID("receipt", e.Receipt, 1, 64))
 	switch {
 	case e.Kind < provider.Pending || e.Kind > provider.RefundFailed:
 		err = errors.Join(err, fmt.Errorf("%w: kind: got %v", sale.ErrInvalid, e.Kind))
@@ -72,7 +71,14 @@ func (l *checkouts) RecordEvent(ctx context.Context, from string, e provider.Eve
 	if err != nil {
 		return sale.EventResult{}, fail("event", err)
 	}
-	got, err := l.events.Submit(ctx, report{sale.PaymentID(from, e.Ref), e, now})
+	a := report{sale.PaymentID(from, e.Ref), e, now}
+	got, err := sale.EventResult{Unknown: true}, error(nil)
+	if e.Receipt != "" {
+		got, err = l.events.Submit(ctx, a)
+	}
+	if err == nil && got.Unknown && e.Kind >= provider.Paid {
+		got, err = l.keepUnmatched(ctx, from, a)
+	}
 	if err != nil {
 		return sale.EventResult{}, fail("event", err)
 	}

@@ -164,7 +164,7 @@ func (l *checkouts) ApplyWaiting(ctx context.Context, now time.Time, max int) ([
 	var reservations []string
 	err := fail("apply", l.db.Do(ctx, database.ReadOne, func(x *database.Tx) (err error) {
 		reservations, err = database.List(x, database.ScanText, `SELECT e.reservation FROM payment_events e JOIN orders o ON o.reservation = e.reservation
-			WHERE e.waits = 1 LIMIT $1`, bound(max))
+			WHERE e.waits = 1 UNION SELECT u.reservation`+matchable+` LIMIT $1`, bound(max))
 		return err
 	}))
 	if err != nil || len(reservations) == 0 {
@@ -172,9 +172,17 @@ func (l *checkouts) ApplyWaiting(ctx context.Context, now time.Time, max int) ([
 	}
 	var results []sale.PayResult
 	err = fail("apply", l.db.Do(ctx, database.Write, func(x *database.Tx) error {
-		_, err := lockOrders(x, reservations) // an event that another process has applied meanwhile does not wait any more
-		if err == nil {
-			results, err = applyWaiting(x, l.crash, reservations, now)
+		// An event that another process has applied meanwhile does not wait any more.
+		if _, err := lockOrders(x, reservations); err != nil {
+			return err
+		}
+		var err error
+		if results, err = applyWaiting(x, l.crash, reservations, now); err != nil {
+			return err
+		}
+		paid, err := l.match(x, reservations, now)
+		for _, p := range paid {
+			results = append(results, p.PayResult)
 		}
 		return err
 	}))

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// Default is the name of the provider of all merchants that have none of their own.
+const Default = "default"
+
 // Payments is a payment provider. An implementation keeps these rules:
 //
 //  1. Create with the same Receipt and Attempt returns the same Payment.
@@ -80,6 +83,14 @@ type Event struct {
 	Amount    int64     `json:"amount"` // what was paid or refunded, in the smallest unit
 	Currency  string    `json:"currency"`
 	At        time.Time `json:"at"`
+}
+
+// Unmatched is an event of a payment that the flash sale has not opened, and whose order, its
+// Receipt, it does not have.
+type Unmatched struct {
+	Provider string // its name
+	Event
+	ReceivedAt time.Time
 }
 
 // Notice is a verified notification and the provider's answers.

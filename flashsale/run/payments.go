@@ -287,5 +287,10 @@ func (p *PaymentKeyring) RetryRefunds(ctx context.Context, payment string) (int6
 	return p.ledger.RetryRefunds(ctx, payment, time.Now())
 }
 
+// Unmatched returns up to 1000 payments that match no order, the latest first.
+func (p *PaymentKeyring) Unmatched(ctx context.Context) ([]payments.Unmatched, error) {
+	return p.ledger.UnmatchedPayments(ctx, 1000)
+}
+
 // Close closes the ledger.
 func (p *PaymentKeyring) Close() error { return p.ledger.Close() }

@@ -24,11 +24,16 @@ type PaymentLedger interface {
 	// for each kind and refund key, and applies it in the same transaction. Money pays a
 	// pending order with its price and currency, also after PayBy; otherwise the result is
 	// RefundDue. Money for a reservation that the ledger does not have yet waits for it.
+	// Money of a payment that was not opened there is applied alike, if the ledger has its
+	// reservation, and if its provider is the merchant's or payments.Default. If not, it is unmatched.
 	RecordEvent(ctx context.Context, provider string, e payments.Event, now time.Time) (EventResult, error)
 
 	// ApplyWaiting applies up to max events that wait and whose reservations the ledger has now.
-	// CreateOrders applies them too.
+	// CreateOrders applies them too, except for unmatched payments.
 	ApplyWaiting(ctx context.Context, now time.Time, max int) ([]PayResult, error)
+
+	// UnmatchedPayments returns up to max unmatched payments, the latest first.
+	UnmatchedPayments(ctx context.Context, max int) ([]payments.Unmatched, error)
 
 	// LeaseCheckouts returns up to max open payments of these providers that are due, and makes
 	// them due again at the time until. A payment is due when it was open for a while, when its
@@ -78,10 +83,9 @@ type Checkout struct {
 	State         CheckoutState
 	OpenedAt      time.Time
 	PayBy         time.Time
-	Due           time.Time // when to ask the provider
-	Tries         int       // failed ones
-
-	Order OrderState // of LeaseCheckouts: the state of its order; Reserved if there is none
+	Due           time.Time  // when to ask the provider
+	Tries         int        // failed ones
+	Order         OrderState // of LeaseCheckouts: the state of its order; Reserved if there is none
 }
 
 // ID returns the ID of the payment in the ledger.
@@ -92,12 +96,11 @@ func PaymentID(provider, ref string) string { return provider + ":" + ref }
 
 // EventResult is the result of RecordEvent.
 type EventResult struct {
-	Unknown  bool // no such payment was opened for this reservation; nothing is stored
-	Repeated bool // an earlier call stored it
-	Waits    bool // for the order
-
-	// Pay is the result of an event Paid that does not wait.
-	Pay PayResult
+	Unknown   bool      // no such payment was opened for this reservation
+	Unmatched bool      // Unknown, and stored; otherwise an unknown event is ignored
+	Repeated  bool      // an earlier call stored it
+	Waits     bool      // for the order
+	Pay       PayResult // of an event Paid that does not wait
 }
 
 // RefundState is the state of a refund.
