@@ -48,6 +48,9 @@ var layout = map[string]row{
 	// constructors alone, and time for Duration alone.
 	"internal/algo": {layer: 0, std: []string{"errors", "fmt", "math", "math/bits", "time"}},
 
+	"internal/plainhttp": {layer: 0}, // HTTP/1.1 on the goroutine of a connection
+	"plainhttp":          {layer: 1}, // the same, for any http.Server
+
 	"internal/fault":    {layer: 0}, // lists of invalid fields
 	"internal/decoded":  {layer: 0}, // content encodings
 	"internal/replay":   {layer: 0}, // request bodies that are read twice
@@ -131,7 +134,6 @@ var layout = map[string]row{
 
 	// The interfaces of the program. None imports another; internal/run joins them.
 	"cmd/weir/internal/atomicfile":              {layer: 0}, // replaces files
-	"cmd/weir/internal/plainhttp":               {layer: 0}, // HTTP/1.1 on the goroutine of a connection
 	"cmd/weir/internal/problem":                 {layer: 4}, // an error response that several interfaces send
 	"cmd/weir/internal/access":                  {layer: 5}, // tokens and hosts, for several HTTP interfaces
 	"cmd/weir/internal/keyid":                   {layer: 3}, // names of keys for actors that must not see them

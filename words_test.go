@@ -66,6 +66,7 @@ var sharedTypeNames = map[string]string{
 	"Conn":       "an implementation of redisstore.Conn",
 	"Options":    "optional settings, embedded or passed",
 	"Route":      "an HTTP route",
+	"Listener":   "a listener of HTTP connections, or its settings",
 	"Tenant":     "a child of a weir.TenantBucket",
 
 	"Client":       "the interceptor of an RPC framework for clients",

@@ -29,6 +29,7 @@ import (
 	"github.com/floodweir/weir/flashsale/web"
 	"github.com/floodweir/weir/flashsale/webhook"
 	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/plainhttp"
 	"github.com/floodweir/weir/redisstore"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -41,6 +42,10 @@ const DefaultDrain = 5 * time.Second
 
 // storeDeadline is the timeout of the store of limits.
 const storeDeadline = 200 * time.Millisecond
+
+// watchAfter is the time from which a request ends when its client disconnects. Under load, most
+// purchases wait for a commit. They complete without their client, as a repeated click expects.
+const watchAfter = 2 * time.Second
 
 // flushDelay is the time between two writes to Redis under load. It saves system calls here and
 // at Redis.
@@ -308,15 +313,16 @@ func (s *System) serve(what, addr string, h http.Handler) (string, error) {
 	}
 	server := web.Server(h)
 	server.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)
+	listener := plainhttp.Listen(server, l, plainhttp.Config{WatchAfter: watchAfter})
 	go func() {
-		if err := server.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			s.failed <- fmt.Errorf("%s: %w", what, err)
 		}
 	}()
 	s.undo = append(s.undo, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), s.drain)
 		defer cancel()
-		if err := server.Shutdown(ctx); err != nil {
+		if err := errors.Join(server.Shutdown(ctx), listener.Shutdown(ctx)); err != nil {
 			return errors.Join(fmt.Errorf("%s: requests were cut off after %v", what, s.drain), server.Close())
 		}
 		return nil

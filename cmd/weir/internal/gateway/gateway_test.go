@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/cmd/weir/internal/gateway"
-	"github.com/floodweir/weir/cmd/weir/internal/plainhttp"
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/plainhttp"
 )
 
 // patient bounds the time of everything in a test.
@@ -60,7 +60,7 @@ func serve(t *testing.T, c gateway.Config, plain bool) string {
 	s.Config.Protocols.SetHTTP1(true)
 	s.Config.Protocols.SetUnencryptedHTTP2(true)
 	if plain {
-		l := plainhttp.Listen(s.Config, s.Listener)
+		l := plainhttp.Listen(s.Config, s.Listener, plainhttp.Config{})
 		s.Listener = l
 		t.Cleanup(func() {
 			ctx, cancel := context.WithCancel(context.Background())

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/floodweir/weir/cmd/weir/internal/plainhttp"
+	"github.com/floodweir/weir/internal/plainhttp"
 )
 
 // A plainExchange forwards a request without a body, and its response with a Content-Length, as

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/floodweir/weir/cmd/weir/internal/plainhttp"
+	"github.com/floodweir/weir/plainhttp"
 )
 
 // Limits on a client before its request is decoded, and between requests.
@@ -70,7 +70,7 @@ func (s *httpServer) Serve(l net.Listener) error {
 	if s.server.TLSConfig != nil {
 		return s.server.ServeTLS(l, "", "")
 	}
-	plain := plainhttp.Listen(&s.server, l)
+	plain := plainhttp.Listen(&s.server, l, plainhttp.Config{})
 	s.plain.Store(plain)
 	return s.server.Serve(plain)
 }

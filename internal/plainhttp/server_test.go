@@ -14,8 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/floodweir/weir/cmd/weir/internal/plainhttp"
+	"github.com/floodweir/weir/internal/plainhttp"
 )
+
+const watchAfter = 20 * time.Millisecond
 
 // patience bounds the time of everything in a test.
 const patience = 20 * time.Second
@@ -37,7 +39,7 @@ func start(t testing.TB, h http.HandlerFunc, alone bool, change func(*http.Serve
 	}
 	addr = nl.Addr().String()
 	if !alone {
-		l = plainhttp.Listen(s, nl)
+		l = plainhttp.Listen(s, nl, watchAfter)
 		nl = l
 	}
 	go s.Serve(nl)
@@ -256,7 +258,7 @@ func (p pipes) Close() error { return nil }
 func TestPieces(t *testing.T) {
 	p := pipes{conns: make(chan net.Conn, 1)}
 	s := &http.Server{Handler: http.HandlerFunc(echo)}
-	l := plainhttp.Listen(s, p)
+	l := plainhttp.Listen(s, p, watchAfter)
 	served := make(chan net.Conn, 1)
 	go func() {
 		c, err := l.Accept()
@@ -303,7 +305,7 @@ func TestDisconnect(t *testing.T) {
 	<-arrived
 	io.WriteString(c, "GET /two HTTP/1.1\r\nHost: x\r\n\r\n") // its first byte is read by the watch
 	for _, path := range []string{"/one", "/two"} {
-		timer := time.NewTimer(3 * plainhttp.WatchAfter)
+		timer := time.NewTimer(3 * watchAfter)
 		select {
 		case err := <-ended:
 			t.Fatalf("%s: the context ended: %v", path, err)
@@ -385,24 +387,30 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// TestSlowReader checks that a client that reads nothing is disconnected by the write deadline.
+// TestSlowReader checks that a client that reads nothing is disconnected by the write deadline of the
+// handler, or of the http.Server.
 func TestSlowReader(t *testing.T) {
-	failed := make(chan error, 1)
-	addr, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
-		piece, conn := make([]byte, 64<<10), http.NewResponseController(w)
-		for {
-			conn.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
-			if _, err := w.Write(piece); err != nil {
-				failed <- err
-				return
+	const deadline = 50 * time.Millisecond
+	for _, whole := range []time.Duration{0, deadline} {
+		failed := make(chan error, 1)
+		addr, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
+			piece, conn := make([]byte, 64<<10), http.NewResponseController(w)
+			for {
+				if whole == 0 {
+					conn.SetWriteDeadline(time.Now().Add(deadline))
+				}
+				if _, err := w.Write(piece); err != nil {
+					failed <- err
+					return
+				}
 			}
+		}, false, func(s *http.Server) { s.WriteTimeout = whole })
+		c := dial(t, addr)
+		io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		var timeout net.Error
+		if err := <-failed; !errors.As(err, &timeout) || !timeout.Timeout() {
+			t.Errorf("WriteTimeout %v: %v, want a timeout", whole, err)
 		}
-	}, false, nil)
-	c := dial(t, addr)
-	io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-	var timeout net.Error
-	if err := <-failed; !errors.As(err, &timeout) || !timeout.Timeout() {
-		t.Errorf("%v, want a timeout", err)
 	}
 }
 

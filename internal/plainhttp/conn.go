@@ -56,7 +56,7 @@ func newConn(l *Listener, nc net.Conn) *conn {
 	c.out = bufio.NewWriterSize(writer{c}, minRequest)
 	c.res.c, c.res.header = c, http.Header{}
 	c.res.held = bufio.NewWriterSize(sender{&c.res}, maxHeld)
-	c.watch.init(nc)
+	c.watch.init(nc, l.watchAfter)
 	return c
 }
 
@@ -162,6 +162,9 @@ func (c *conn) answer(ctx context.Context, m *message) bool {
 	r := c.req.WithContext(&m.ctx) // a copy, which the handler may keep
 	r.RemoteAddr = c.addr
 	c.res.reset(r, &m.ctx)
+	if t := c.l.writeTimeout; t > 0 {
+		c.res.deadline.Store(int64(time.Since(c.l.epoch) + t))
+	}
 	c.watch.begin(&m.ctx)
 	c.l.server.Handler.ServeHTTP(&c.res, r)
 	m.ctx.end()

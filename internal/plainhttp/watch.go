@@ -8,13 +8,11 @@ import (
 	"time"
 )
 
-// WatchAfter is the time from which a disconnect of the client ends the context of a request.
-const WatchAfter = 20 * time.Millisecond
-
 // A watch reads from a connection while a request takes long, to find out that the client
 // disconnects. A byte that it reads is that of a further request.
 type watch struct {
 	nc      net.Conn
+	after   time.Duration
 	timer   *time.Timer
 	running bool // between begin and end
 	ctx     *requestContext
@@ -28,8 +26,8 @@ type watch struct {
 	got     bool // byte was read
 }
 
-func (w *watch) init(nc net.Conn) {
-	w.nc, w.changed.L = nc, &w.mu
+func (w *watch) init(nc net.Conn, after time.Duration) {
+	w.nc, w.after, w.changed.L = nc, after, &w.mu
 	w.timer = time.AfterFunc(time.Hour, w.run)
 	w.timer.Stop()
 }
@@ -37,7 +35,7 @@ func (w *watch) init(nc net.Conn) {
 // begin begins to watch for a request, whose context ends when the client disconnects.
 func (w *watch) begin(ctx *requestContext) {
 	w.running, w.ctx, w.ended, w.done = true, ctx, false, false
-	w.timer.Reset(WatchAfter)
+	w.timer.Reset(w.after)
 }
 
 // end ends what begin began. It reports whether it has removed the read deadline.

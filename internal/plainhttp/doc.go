@@ -11,8 +11,7 @@
 //
 // A handler and a client observe the same as with the http.Server alone, except:
 //
-//   - The context of a request that takes less than WatchAfter does not end when its client
-//     disconnects. The http.Server starts a goroutine for every request to detect that.
+//   - The context of a request that takes a short time does not end when its client disconnects. The http.Server starts a goroutine for every request to detect that.
 //   - A handler cannot take over the connection: the ResponseWriter is no http.Hijacker. Requests
 //     for an upgrade are not plain.
 //   - The preface of HTTP/2 behind another request ends the connection.

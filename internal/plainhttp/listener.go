@@ -25,6 +25,8 @@ type Listener struct {
 	ctx           context.Context
 	headerTimeout time.Duration
 	idleTimeout   time.Duration
+	writeTimeout  time.Duration // 0 for none
+	watchAfter    time.Duration
 	epoch         time.Time
 
 	passed  chan accepted
@@ -51,14 +53,18 @@ type stamp struct {
 }
 
 // Listen returns a Listener for s, whose Handler, ReadHeaderTimeout, IdleTimeout, BaseContext and
-// ErrorLog it uses. ReadTimeout bounds no plain request, which has arrived. WriteTimeout, ConnState
-// and ConnContext do not apply to them. The caller passes the Listener to the Serve of s, and calls
-// Shutdown after the Shutdown of s.
-func Listen(s *http.Server, nl net.Listener) *Listener {
+// ErrorLog it uses. ReadTimeout bounds no plain request, which has arrived. ConnState and ConnContext do
+// not apply to them. The caller passes the Listener to the Serve of s, and calls Shutdown after the
+// Shutdown of s.
+//
+// watchAfter is the time from which a disconnect of the client ends the context of a request.
+func Listen(s *http.Server, nl net.Listener, watchAfter time.Duration) *Listener {
 	l := &Listener{
 		Listener: nl, server: s, ctx: context.Background(), epoch: time.Now(),
 		headerTimeout: cmp.Or(s.ReadHeaderTimeout, s.ReadTimeout, defaultHeaderTimeout),
 		idleTimeout:   cmp.Or(s.IdleTimeout, s.ReadTimeout, defaultIdleTimeout),
+		writeTimeout:  max(0, s.WriteTimeout),
+		watchAfter:    watchAfter,
 		passed:        make(chan accepted), done: make(chan struct{}), conns: map[*conn]struct{}{},
 	}
 	if s.BaseContext != nil {
