@@ -257,9 +257,9 @@ flashsale: need ## the flash sale at full counts: a million commands, kills, fau
 	@cd e2e && FLASHSALE_LONG=1 FLASHSALE_TABLE=$(CURDIR)/cover/flashsale-load.md go test -count=1 -timeout=120m -p=1 -v ./flashsale
 
 .PHONY: flashsale-table
-flashsale-table: need ## the cost of idle sales and of a purchase, for 1 to 4 processes and 1 to 500 open sales: cover/flashsale-cost.md (three minutes); FLASHSALE_PROFILES=/DIR writes CPU profiles
+flashsale-table: need ## the cost of idle sales, of rejections and of a purchase, for 1 to 4 processes and 1 to 500 open sales: cover/flashsale-cost.md (three minutes); FLASHSALE_PROFILES=/DIR writes CPU profiles
 	@mkdir -p cover
-	@cd e2e && FLASHSALE_LONG=1 FLASHSALE_TABLE=$(CURDIR)/cover/flashsale-cost.md go test -count=1 -timeout=40m -v -run='^Test(Idle|Purchases)$$' ./flashsale
+	@cd e2e && FLASHSALE_LONG=1 FLASHSALE_TABLE=$(CURDIR)/cover/flashsale-cost.md go test -count=1 -timeout=40m -v -run='^Test(Idle|Purchases|Rejections)$$' ./flashsale
 
 .PHONY: flashsale-experiments
 flashsale-experiments: need ## abandoned tickets, units while buyers wait, hoarders, 60 buyers behind one address, idle sales (a minute)

@@ -118,21 +118,26 @@ func measurePurchases(t *testing.T, mode string, buyers, sales, processes int, c
 	used := meter.Stop(time.Since(began))
 	took := buying(results)
 	paid, requests, shop := 0, int64(0), time.Duration(0)
+	var generator time.Duration // without the setup of the buyers and the writing of the observations
 	for i, r := range results {
+		generator = max(generator, r.CPU) // each run measures this process
 		requests += r.Requests
 		if paid += r.Paid; r.Bound || len(r.Faults)+len(r.Errors) > 0 {
-			t.Errorf("process %d: faults %v, errors %v", i, r.Faults, r.Errors)
+			t.Errorf("process %d: faults %v, errors %v\n%s", i, r.Faults, r.Errors, r.Text())
 		}
 		shop += used.Servers[fmt.Sprint("shop ", i)].CPU
 	}
 	if paid != buyers/processes*processes {
 		t.Errorf("%d paid, want %d", paid, buyers)
+		for _, r := range results {
+			t.Log(r.Text())
+		}
 	}
 	total := redisScripts(t, ac) - scripts
 	calls := float64(total) / float64(paid)
 	ms := func(d time.Duration) float64 { return 1000 * d.Seconds() / float64(paid) }
 	row := fmt.Sprintf("| %s | %d | %d | %.0f | %.2f | %.2f | %.2f | %.2f | %.2f |\n", mode, sales, processes, float64(paid)/took.Seconds(), calls,
-		ms(shop), ms(used.Servers["redis"].CPU), ms(used.Servers["postgresql"].CPU), ms(used.Own))
+		ms(shop), ms(used.Servers["redis"].CPU), ms(used.Servers["postgresql"].CPU), ms(generator))
 	t.Logf("\n| server | open sales | processes | purchases/s | Redis calls | CPU ms of the shop | of Redis | of PostgreSQL | of the generator |\n%s", row)
 	// At most one for the limits of each request, and one for the reservation: under load, requests
 	// share calls. A buyer who pays before the order is written costs another. Reading and

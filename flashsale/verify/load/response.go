@@ -24,16 +24,30 @@ type response struct {
 // read reads a body, which may be invalid.
 func (a *response) read(body []byte) {
 	*a = response{}
-	names := [...]string{"state", "place", "token", "until", "receipt", "at", "user", "reason", "layer", "challenge", "phase"}
-	texts := [...]*[]byte{&a.state, &a.place, &a.token, &a.until, &a.receipt, &a.at, &a.user, &a.reason, &a.layer, &a.challenge, &a.phase}
 	a.complete = scan.Object(body, func(key, value []byte) {
-		for i, name := range names {
-			if string(key) == name {
-				*texts[i] = scan.Text(value)
-				return
-			}
-		}
 		switch string(key) {
+		case "state":
+			a.state = scan.Text(value)
+		case "place":
+			a.place = scan.Text(value)
+		case "token":
+			a.token = scan.Text(value)
+		case "until":
+			a.until = scan.Text(value)
+		case "receipt":
+			a.receipt = scan.Text(value)
+		case "at":
+			a.at = scan.Text(value)
+		case "user":
+			a.user = scan.Text(value)
+		case "reason":
+			a.reason = scan.Text(value)
+		case "layer":
+			a.layer = scan.Text(value)
+		case "challenge":
+			a.challenge = scan.Text(value)
+		case "phase":
+			a.phase = scan.Text(value)
 		case "held":
 			scan.Object(bytes.TrimPrefix(value, []byte("[")), func(key, value []byte) {
 				switch string(key) {

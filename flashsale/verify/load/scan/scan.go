@@ -74,6 +74,9 @@ func space(b []byte, i int) int {
 	return i
 }
 
+// ends has the bytes that end a number, true, false or null.
+var ends = [256]bool{',': true, ':': true, '{': true, '}': true, '[': true, ']': true, '"': true, ' ': true, '\t': true, '\n': true, '\r': true}
+
 // value returns the end of the value at i, or -1.
 func value(b []byte, i int) int {
 	depth := 0
@@ -106,7 +109,7 @@ func value(b []byte, i int) int {
 			i++
 			continue
 		default:
-			for i < len(b) && !bytes.ContainsRune([]byte(",:{}[]\" \t\n\r"), rune(b[i])) {
+			for i < len(b) && !ends[b[i]] {
 				i++
 			}
 		}
