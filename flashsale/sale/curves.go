@@ -17,9 +17,9 @@ const (
 // all processes of a ledger share it. The processes sample a sale, and the store adds what the
 // ledger knows at that time.
 type Curves interface {
-	// AddSamples adds samples of several sales. Samples of one sale within CurveStep are one
-	// point. A sample that changes no figure adds no point. Samples of unknown sales are ignored.
-	AddSamples(ctx context.Context, samples []CurveSample) error
+	// AddSamples adds samples of known sales by a process. Those of a sale within CurveStep are one
+	// point. One that changes no figure adds none, so a call of unknown outcome can be repeated.
+	AddSamples(ctx context.Context, process string, samples []CurveSample) error
 
 	// Points returns the points of a sale, the oldest first.
 	Points(ctx context.Context, sale string) ([]CurvePoint, error)
@@ -29,7 +29,7 @@ type Curves interface {
 type CurveSample struct {
 	Sale     string
 	At       time.Time
-	Admitted int64 // tickets that the process admitted since its last sample
+	Admitted int64 // tickets that the process has admitted so far
 	Waiting  int64 // as in Counts
 	Counted  bool  // Waiting is known
 }

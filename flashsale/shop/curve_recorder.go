@@ -15,14 +15,15 @@ type curveRecorder struct {
 	*env
 	catalog *catalog
 	store   sale.Curves
+	process string // unique for this value
 
 	recorded map[*liveSale]figures // what this process wrote last
 }
 
 // figures are the figures of a snapshot whose changes are written.
 type figures struct {
-	stock, sold, paid, waiting int64
-	ended                      bool
+	stock, sold, paid, waiting, admitted int64
+	ended                                bool
 }
 
 // run writes changes each CurveStep until ctx ends, and then once more.
@@ -52,26 +53,22 @@ func (r *curveRecorder) record(ctx context.Context) {
 	maps.Copy(sales, gone)
 
 	var samples []sale.CurveSample
-	var sampled []*liveSale
 	for l := range sales {
 		last, known := r.recorded[l]
 		s, now := r.sample(l, last)
-		if s.Admitted == 0 && known && now == last {
+		if known && now == last {
 			delete(sales, l)
 			continue
 		}
 		sales[l] = now
-		samples, sampled = append(samples, s), append(sampled, l)
+		samples = append(samples, s)
 	}
 	if len(samples) > 0 {
 		call, cancel := r.callToEnd(ctx)
 		defer cancel()
-		if err := r.store.AddSamples(call, samples); err != nil {
+		if err := r.store.AddSamples(call, r.process, samples); err != nil {
 			r.stats.ledgerErrors.Add(1)
-			for i, l := range sampled {
-				l.admitted.Add(samples[i].Admitted) // for the next sample
-			}
-			return
+			return // the next samples have the same figures
 		}
 	}
 	maps.Copy(r.recorded, sales)
@@ -85,8 +82,8 @@ func (r *curveRecorder) record(ctx context.Context) {
 // is empty.
 func (r *curveRecorder) sample(l *liveSale, last figures) (sale.CurveSample, figures) {
 	p := l.snapshot.Load()
-	now := figures{stock: p.sale.Stock, sold: p.sale.Sold, paid: p.sale.Paid, waiting: last.waiting, ended: p.sale.State == sale.Ended}
-	s := sale.CurveSample{Sale: l.id, At: r.now(), Admitted: l.admitted.Swap(0)}
+	now := figures{stock: p.sale.Stock, sold: p.sale.Sold, paid: p.sale.Paid, waiting: last.waiting, admitted: l.admitted.Load(), ended: p.sale.State == sale.Ended}
+	s := sale.CurveSample{Sale: l.id, At: r.now(), Admitted: now.admitted}
 	if age := r.clock().Sub(p.at); p.counted && age >= 0 && age < sale.CurveStep {
 		s.Counted, s.Waiting = true, p.counts.Waiting
 	}

@@ -17,14 +17,20 @@ type curves struct {
 	sale.Curves
 	calls atomic.Int64
 	fails atomic.Bool
+	after bool // it fails although the samples are stored
 }
 
-func (c *curves) AddSamples(ctx context.Context, samples []sale.CurveSample) error {
+func (c *curves) AddSamples(ctx context.Context, process string, samples []sale.CurveSample) error {
 	c.calls.Add(1)
-	if c.fails.Load() {
+	fails := c.fails.Load()
+	if fails && !c.after {
 		return errors.New("no ledger")
 	}
-	return c.Curves.AddSamples(ctx, samples)
+	err := c.Curves.AddSamples(ctx, process, samples)
+	if fails {
+		return errors.Join(err, errors.New("no response"))
+	}
+	return err
 }
 
 func (w *world) withCurves(c sale.Curves) func(*shop.Config) {
@@ -150,11 +156,17 @@ func TestCurves(t *testing.T) {
 	})
 }
 
-// TestCurvesLater checks that admissions are not lost while the ledger is unavailable, and that
-// Stop writes those that are left.
+// TestCurvesLater checks that admissions are counted once while the ledger is unavailable, or gives
+// no response after it has stored them, and that Stop writes those that are left.
 func TestCurvesLater(t *testing.T) {
+	for name, stored := range map[string]bool{"not stored": false, "stored": true} {
+		t.Run(name, func(t *testing.T) { curvesLater(t, stored) })
+	}
+}
+
+func curvesLater(t *testing.T, stored bool) {
 	inWorld(t, func(w *world) {
-		store := &curves{Curves: w.ledger.Curves()}
+		store := &curves{Curves: w.ledger.Curves(), after: stored}
 		w.Shop = w.started("a", w.withCurves(store))
 		d := draft(5)
 		d.TokenFor, d.Queue = time.Minute, sale.Direct

@@ -2,6 +2,7 @@ package shop
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"strconv"
 	"sync"
@@ -61,7 +62,7 @@ func New(c Config) (*Shop, error) {
 	s.sweeper = &sweeper{env: e, catalog: s.catalog, wake: make(chan struct{}, 1)}
 	s.networks = &networkRecorder{env: e, queue: make(chan sale.NetworkUse, maxNetworkUses)}
 	if c.Curves != nil {
-		s.curves = &curveRecorder{env: e, catalog: s.catalog, store: c.Curves, recorded: map[*liveSale]figures{}}
+		s.curves = &curveRecorder{env: e, catalog: s.catalog, store: c.Curves, process: rand.Text(), recorded: map[*liveSale]figures{}}
 	}
 	s.buyers = &buyers{env: e, quantity: 1, catalog: s.catalog, admission: s.limits, finder: s.finder, sweeper: s.sweeper,
 		networks: s.networks, keys: c.Keys, maxWaiting: c.MaxWaiting, run: s.run}

@@ -3,6 +3,7 @@ package curvetest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -55,7 +56,7 @@ func at(n int) time.Time { return ledgertest.Start().Add(time.Duration(n) * time
 
 func (d *tester) add(samples ...sale.CurveSample) {
 	d.t.Helper()
-	if err := d.Curves().AddSamples(d.ctx, samples); err != nil {
+	if err := d.Curves().AddSamples(d.ctx, "p", samples); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -96,7 +97,8 @@ func figures(d *tester) {
 	if _, err := d.Cancel(d.ctx, "b", rs[1].ID, at(3)); err != nil {
 		d.t.Fatal(err)
 	}
-	d.add(sale.CurveSample{Sale: s.ID, At: at(4), Admitted: 1})
+	d.add(sale.CurveSample{Sale: s.ID, At: at(4), Admitted: 3})
+	d.add(sale.CurveSample{Sale: s.ID, At: at(4), Admitted: 3}) // repeated
 	d.want(s.ID, sale.CurvePoint{At: at(0), Admitted: 3, Reserved: 3, Paid: 1, Waiting: 7, Free: 3})
 	if _, err := d.Cancel(d.ctx, "c", rs[2].ID, at(6)); err != nil {
 		d.t.Fatal(err)
@@ -138,11 +140,11 @@ func bound(d *tester) {
 	const samples, peak = 320, 137
 	admitted, most := int64(0), 0
 	for i := range samples {
-		p := sale.CurveSample{Sale: s.ID, At: at(5 * i), Admitted: int64(i % 3), Waiting: int64(i % 2), Counted: true}
+		p := sale.CurveSample{Sale: s.ID, At: at(5 * i), Admitted: admitted + int64(i%3), Waiting: int64(i % 2), Counted: true}
 		if i == peak {
 			p.Waiting = 10_000
 		}
-		admitted += p.Admitted
+		admitted = p.Admitted
 		d.add(p)
 		if i%10 == 0 {
 			most = max(most, len(d.points(s.ID)))
@@ -178,7 +180,7 @@ func processes(d *tester) {
 	for p := range 3 {
 		all.Go(func() {
 			for i := range each {
-				err := d.Curves().AddSamples(d.ctx, []sale.CurveSample{{Sale: s.ID, At: at(5 * (3*i + p)), Admitted: 1}})
+				err := d.Curves().AddSamples(d.ctx, fmt.Sprint("p", p), []sale.CurveSample{{Sale: s.ID, At: at(5 * (3*i + p)), Admitted: int64(i + 1)}})
 				if err != nil {
 					d.t.Errorf("AddSamples: %v", err)
 				}

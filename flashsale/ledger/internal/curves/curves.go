@@ -39,21 +39,13 @@ const addSamples = `INSERT INTO curves (sale, at, admitted, reserved, paid, wait
 		reserved = excluded.reserved, paid = excluded.paid, waiting = coalesce(excluded.waiting, curves.waiting), free = excluded.free`
 
 // AddSamples implements sale.Curves. The samples of one call are of different sales.
-func (s Store) AddSamples(ctx context.Context, samples []sale.CurveSample) error {
+func (s Store) AddSamples(ctx context.Context, process string, samples []sale.CurveSample) error {
 	for part := range slices.Chunk(samples, 1000) {
-		rows := make([]sample, len(part))
 		ids := make([]string, len(part))
 		for i, p := range part {
-			rows[i] = sample{Sale: p.Sale, At: startOf(p.At.UnixMilli(), sale.CurveStep), Admitted: max(0, p.Admitted)}
-			if ids[i] = p.Sale; p.Counted {
-				rows[i].Waiting = &p.Waiting
-			}
+			ids[i] = p.Sale
 		}
-		doc, err := json.Marshal(rows)
-		if err != nil {
-			return wrap(err)
-		}
-		if err := s.DB.Exec(ctx, addSamples, string(doc)); err != nil {
+		if err := s.DB.Do(ctx, database.Write, func(x *database.Tx) error { return addPart(x, process, part, ids) }); err != nil {
 			return wrap(err)
 		}
 		if err := s.thin(ctx, ids); err != nil {
@@ -61,6 +53,68 @@ func (s Store) AddSamples(ctx context.Context, samples []sale.CurveSample) error
 		}
 	}
 	return nil
+}
+
+// report is the number of admissions of a process.
+type report struct {
+	Sale     string `json:"sale"`
+	Admitted int64  `json:"admitted"`
+}
+
+// addPart adds samples in a transaction.
+func addPart(x *database.Tx, process string, part []sale.CurveSample, ids []string) error {
+	rows := make([]sample, len(part))
+	var reports []report
+	for i, p := range part {
+		rows[i] = sample{Sale: p.Sale, At: startOf(p.At.UnixMilli(), sale.CurveStep)}
+		if p.Counted {
+			rows[i].Waiting = &p.Waiting
+		}
+		if p.Admitted > 0 {
+			reports = append(reports, report{p.Sale, p.Admitted})
+		}
+	}
+	if len(reports) > 0 {
+		before, err := exchange(x, process, reports, ids)
+		if err != nil {
+			return err
+		}
+		for i, p := range part {
+			rows[i].Admitted = max(0, p.Admitted-before[p.Sale])
+		}
+	}
+	doc, err := json.Marshal(rows)
+	if err == nil {
+		_, err = x.Exec(addSamples, string(doc))
+	}
+	return err
+}
+
+// exchange stores reports and returns the earlier ones by sale. It first makes rows, so that it waits
+// for an earlier call that has not ended yet.
+func exchange(x *database.Tx, process string, reports []report, ids []string) (map[string]int64, error) {
+	doc, err := json.Marshal(reports)
+	if err != nil {
+		return nil, err
+	}
+	const rows = " FROM {rows:sale text, admitted bigint} "
+	if _, err := x.Exec("INSERT INTO curve_reports (sale, process, admitted) SELECT s.id, $2, 0"+rows+"JOIN sales s ON s.id = r.sale WHERE true ORDER BY s.id ON CONFLICT DO NOTHING", string(doc), process); err != nil {
+		return nil, err
+	}
+	old, err := database.List(x, func(scan func(...any) error) (r report, err error) {
+		err = scan(&r.Sale, &r.Admitted)
+		return r, err
+	},
+		"SELECT sale, admitted FROM curve_reports WHERE process = $1 AND sale {among:2} ORDER BY sale {lock}", process, x.Among(ids))
+	if err != nil {
+		return nil, err
+	}
+	before := make(map[string]int64, len(old))
+	for _, r := range old {
+		before[r.Sale] = r.Admitted
+	}
+	_, err = x.Exec("UPDATE curve_reports SET admitted = r.admitted"+rows+"WHERE curve_reports.sale = r.sale AND process = $2 AND curve_reports.admitted < r.admitted", string(doc), process)
+	return before, err
 }
 
 // startOf returns the start of the step of a time in ms.
