@@ -190,8 +190,13 @@ func execute(ctx context.Context, s *run.System, words []string) (made string, c
 // create creates a sale and exposes it.
 func create(ctx context.Context, m sale.MerchantService, d sale.Draft) (string, error) {
 	made, err := m.Create(ctx, Merchant, "", d)
-	if err == nil {
-		made, err = m.Expose(ctx, Merchant, made.ID)
+	if err != nil {
+		return "", err
+	}
+	for range 5 { // on a busy machine, a store may respond late
+		if _, err = m.Expose(ctx, Merchant, made.ID); !errors.Is(err, sale.ErrConflict) {
+			break
+		}
 	}
 	return made.ID, err
 }
