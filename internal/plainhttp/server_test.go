@@ -408,8 +408,13 @@ func TestSlowReader(t *testing.T) {
 		c := dial(t, addr)
 		io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		var timeout net.Error
-		if err := <-failed; !errors.As(err, &timeout) || !timeout.Timeout() {
-			t.Errorf("WriteTimeout %v: %v, want a timeout", whole, err)
+		select {
+		case err := <-failed:
+			if !errors.As(err, &timeout) || !timeout.Timeout() {
+				t.Errorf("WriteTimeout %v: %v, want a timeout", whole, err)
+			}
+		case <-time.After(patience):
+			t.Errorf("WriteTimeout %v: no error, want a timeout", whole)
 		}
 	}
 }
