@@ -37,7 +37,7 @@ var largeFor = map[string]string{
 	"internal/algo lines":                  "seven algorithms with their formulas and sources: a third of the lines are comments",
 	"memstore lines":                       "one lock protocol that its parts share: a quarter of the lines are comments",
 	"redisstore lines":                     "one queue of round trips for two forms of calls: their requests, replies and repetitions share it",
-	"share lines":                          "one protocol: the steps of an exchange, its row, and the stores that use the shares have one state",
+	"share lines":                          "one protocol: stores, and holders outside of the process, change the same rows by one arithmetic",
 	"storetest lines":                      "the rules of a store, the random requests and the comparison share one harness",
 	"storetest/internal/model lines":       "a second implementation of all algorithms, from their documentation",
 	"weir names":                           "the vocabulary of the library: five verbs, six algorithms, and eight errors on which callers branch",

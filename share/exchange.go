@@ -136,7 +136,7 @@ func (x *exchange) load(c *settings, rows []Stored, at int64, sent, received mom
 		x.now = max(x.now, x.gave) // what was given back was not free before
 	}
 	write = rows[0].Version == 0 && x.carry(rows[1:], at) || r.limit != x.in.Text && x.charges()
-	write = r.reclaim(x.in, e, sent, received, x.now) || write
+	write = r.reclaim(x.in, e.id, &e.watched, sent, received, x.now) || write
 	mine := r.find(e.id)
 	back := e.floor > 0 && at < e.floor-maxAhead // the clock of the ledger was set back
 	if mine == nil || mine.old || x.in != e.limit || back {

@@ -81,18 +81,19 @@ func (r *row) replace(in, d *parts.Limit, now int64) {
 	b.Become(d, rest, now)
 }
 
-// reclaim takes back the shares of holders that have not written for their leases, and reports
-// whether there were any. What they held counts as used.
-func (r *row) reclaim(in *parts.Limit, e *entry, sent, received moment, now int64) (any bool) {
+// reclaim takes back the shares of holders that have not written for their leases, except for that
+// of own, and reports whether there were any. What they held counts as used. Seen is what the
+// process has seen of the row.
+func (r *row) reclaim(in *parts.Limit, own uint64, seen *[]watched, sent, received moment, now int64) (any bool) {
 	var still []watched
 	r.holders = slices.DeleteFunc(r.holders, func(h holder) bool {
-		if h.id == e.id {
+		if h.id == own {
 			return false
 		}
 		w := watched{h.id, h.seq, received.local}
-		i := slices.IndexFunc(e.watched, func(v watched) bool { return v.id == h.id && v.seq == h.seq })
+		i := slices.IndexFunc(*seen, func(v watched) bool { return v.id == h.id && v.seq == h.seq })
 		if i >= 0 {
-			w.since = e.watched[i].since
+			w.since = (*seen)[i].since
 		}
 		if sent.local-w.since < h.lease {
 			still = append(still, w)
@@ -102,7 +103,7 @@ func (r *row) reclaim(in *parts.Limit, e *entry, sent, received moment, now int6
 		any = true
 		return true
 	})
-	e.watched = still
+	*seen = still
 	return any
 }
 

@@ -169,9 +169,15 @@ func (l *Limit) Comparable(m *Limit) bool {
 }
 
 // CeilScale returns ⌈n·to/from⌉, or a large number.
-func CeilScale(n, to, from int64) int64 {
+func CeilScale(n, to, from int64) int64 { return scale(n, to, from, from-1) }
+
+// FloorScale returns ⌊n·to/from⌋, or a large number.
+func FloorScale(n, to, from int64) int64 { return scale(n, to, from, 0) }
+
+// scale returns ⌊(n·to + more)/from⌋, or a large number.
+func scale(n, to, from, more int64) int64 {
 	hi, lo := bits.Mul64(uint64(max(0, n)), uint64(to))
-	lo, carry := bits.Add64(lo, uint64(from-1), 0)
+	lo, carry := bits.Add64(lo, uint64(more), 0)
 	if hi += carry; hi >= uint64(from) {
 		return math.MaxInt64 / 1024
 	}
