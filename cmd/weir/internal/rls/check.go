@@ -99,6 +99,8 @@ func (s *Server) read(gens *generations, r *pb.RateLimitRequest, d *decision) er
 		return errDomain
 	case n == 0:
 		return errDescriptors
+	case slices.Contains(s.c.Elsewhere, r.GetDomain()):
+		return fmt.Errorf("rls: domain: got %.100q, want one that the rate limit quota service does not have", r.GetDomain())
 	case n > MaxDescriptors:
 		return fmt.Errorf("rls: descriptors: got %[2]d, want at most %[1]d", MaxDescriptors, n)
 	}

@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"log/slog"
@@ -36,6 +37,13 @@ type ServerConfig struct {
 	// calls end; unlimited if zero.
 	MaxConnectionAge, MaxConnectionAgeGrace time.Duration
 
+	// Ping is the time without data from a client after which the server checks the connection. It
+	// closes it after the same time without an answer. If zero, the times are a minute and 20 s.
+	Ping time.Duration
+
+	// Services are the names of further services for health checks.
+	Services []string
+
 	// StatsHandler receives every call, if not nil.
 	StatsHandler stats.Handler
 
@@ -62,8 +70,9 @@ const (
 // A GRPCServer is a gRPC server with health and reflection services.
 type GRPCServer struct {
 	*grpc.Server
-	health *health.Server
-	drain  context.CancelFunc // ends health watches
+	health   *health.Server
+	services []string
+	drain    context.CancelFunc // ends health watches
 }
 
 // services returns the service names of health checks. The second one is that of
@@ -91,7 +100,7 @@ func NewServer(c ServerConfig) *GRPCServer {
 		grpc.ConnectionTimeout(handshake),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
-			MaxConnectionAge: c.MaxConnectionAge, MaxConnectionAgeGrace: c.MaxConnectionAgeGrace, Time: idlePing, Timeout: pingAnswer,
+			MaxConnectionAge: c.MaxConnectionAge, MaxConnectionAgeGrace: c.MaxConnectionAgeGrace, Time: cmp.Or(c.Ping, idlePing), Timeout: cmp.Or(c.Ping, pingAnswer),
 		}),
 		grpc.WaitForHandlers(true),
 		grpc.NumStreamWorkers(uint32(workersPerCore * runtime.GOMAXPROCS(0))),
@@ -104,7 +113,7 @@ func NewServer(c ServerConfig) *GRPCServer {
 	if c.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(c.TLS)))
 	}
-	g := &GRPCServer{grpc.NewServer(options...), health.NewServer(), drain}
+	g := &GRPCServer{grpc.NewServer(options...), health.NewServer(), append(services(), c.Services...), drain}
 	healthpb.RegisterHealthServer(g.Server, g.health)
 	reflection.Register(g.Server)
 	g.SetServing(true)
@@ -117,7 +126,7 @@ func (g *GRPCServer) SetServing(yes bool) {
 	if yes {
 		to = healthpb.HealthCheckResponse_SERVING
 	}
-	for _, name := range services() {
+	for _, name := range g.services {
 		g.health.SetServingStatus(name, to)
 	}
 }

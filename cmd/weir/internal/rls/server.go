@@ -30,6 +30,9 @@ type Config struct {
 	// Limits is the configuration. Requests get an error while there is none.
 	Limits *ratelimit.Config
 
+	// Elsewhere lists domains that another service has. Requests for them are invalid.
+	Elsewhere []string
+
 	// Shadow admits every request, but still decides and counts. The codes of the
 	// descriptors show the decisions.
 	Shadow bool

@@ -569,3 +569,12 @@ func TestNames(t *testing.T) {
 		t.Errorf("key %q, %d near hits, want %q, 1", key, event.Near, want)
 	}
 }
+
+// TestElsewhere checks that a domain of another service is refused.
+func TestElsewhere(t *testing.T) {
+	s := newServer(t, rls.Config{Elsewhere: []string{"other", "d"}})
+	_, err := s.ShouldRateLimit(t.Context(), parseRequest(t, "d", "user=a"))
+	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), `domain: got "d", want one that the rate limit quota service does not have`) {
+		t.Errorf("ShouldRateLimit = %v, want InvalidArgument", err)
+	}
+}
