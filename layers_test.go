@@ -167,6 +167,9 @@ var layout = map[string]row{
 	"cmd/weir/internal/rls": {layer: 6, third: []string{
 		"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc", "google.golang.org/protobuf",
 	}},
+	"cmd/weir/internal/rlqs": {layer: 6, third: []string{
+		"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc", "google.golang.org/protobuf",
+	}},
 	"cmd/weir/internal/respd":     {layer: 6, third: []string{"github.com/tidwall/redcon"}},
 	"cmd/weir/internal/metrics":   {layer: 6, third: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"}},
 	"cmd/weir/internal/telemetry": {layer: 6, third: []string{"go.opentelemetry.io/otel", "go.opentelemetry.io/contrib", "github.com/prometheus/client_golang", "google.golang.org/grpc"}},

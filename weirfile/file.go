@@ -99,6 +99,23 @@ type GRPC struct {
 
 	// MergeDomains allows several files for one domain: merge_domains.
 	MergeDomains bool
+
+	// QuotaService configures Envoy's rate limit quota service: quota_service.
+	QuotaService QuotaService
+}
+
+// QuotaService configures Envoy's rate limit quota service. It is off without Domains.
+type QuotaService struct {
+	// Domains lists the domains that it has instead of the rate limit service.
+	Domains []string
+
+	// TTL is the time to live of assignments, in whole seconds; zero if omitted.
+	TTL time.Duration
+
+	// Reuse is the time for which clients reuse an assignment that has expired. Allow means that
+	// they admit every request then. If both are zero, they deny.
+	Reuse time.Duration
+	Allow bool
 }
 
 // Failover configures what happens when the store is slow or unavailable.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"reflect"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -193,7 +194,7 @@ admin: { listen: off }
 		t.Errorf("http = %+v", h)
 	}
 	want := weirfile.GRPC{Listener: weirfile.Listener{Listen: "127.0.0.1:8081"}, Config: "/etc/weir/limits/config", OnStoreError: policy.Closed, ResponseHeaders: true, Shadow: true}
-	if f.GRPC != want {
+	if !reflect.DeepEqual(f.GRPC, want) {
 		t.Errorf("grpc = %+v, want %+v", f.GRPC, want)
 	}
 	for config, want := range map[string]string{"/abs/c": "/abs/c", "../c": "/etc/c", ".": "/etc/weir"} {

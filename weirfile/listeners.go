@@ -6,10 +6,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/redisstore"
+	"github.com/floodweir/weir/weirfile/internal/grammar"
 	"github.com/floodweir/weir/weirfile/strict"
 )
 
@@ -86,6 +88,33 @@ func (d *decoder) grpc(p place, g *GRPC) {
 	g.Shadow = d.boolean(m.at("shadow_mode"))
 	g.Quota = d.boolean(m.at("quota_mode"))
 	g.MergeDomains = d.boolean(m.at("merge_domains"))
+	d.quotaService(m.at("quota_service"), &g.QuotaService)
+}
+
+func (d *decoder) quotaService(p place, q *QuotaService) {
+	if !p.there() {
+		return
+	}
+	m := d.mapping(p)
+	for _, e := range d.elements(m.at("domains")) {
+		if s, ok := d.text(e); ok {
+			q.Domains = append(q.Domains, s)
+		}
+	}
+	ttl := m.at("ttl")
+	if q.TTL = d.duration(ttl); q.TTL%time.Second != 0 {
+		d.failIn(ttl, ttl.node.String(), "want whole seconds such as 15s: Envoy cuts off the rest")
+	}
+	switch after := m.at("after_expiry"); {
+	case !after.there():
+	case after.node.Kind() == strict.Map:
+		after.shape = after.shape.As(grammar.Map)
+		q.Reuse = d.duration(d.mapping(after).at("reuse"))
+	default:
+		after.shape = after.shape.As(grammar.Word)
+		word, _ := d.word(after)
+		q.Allow = word == "allow"
+	}
 }
 
 func (d *decoder) listener(p place, l *Listener) {

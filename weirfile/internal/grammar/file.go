@@ -106,7 +106,27 @@ var grpc = &Shape{Kind: Map, Def: "grpc", Fields: []Field{
 	{Name: "shadow_mode", Doc: "decide and count, but admit every request", Default: false, Shape: boolean},
 	{Name: "quota_mode", Doc: "deny a request only if all of its limits do", Default: false, Shape: boolean},
 	{Name: "merge_domains", Doc: "allow several files of config for one domain", Default: false, Shape: boolean},
+	{Name: "quota_service", Doc: "domains of config that Envoy's rate limit quota service has instead", Shape: quotaService},
 }}
+
+var quotaService = &Shape{Kind: Map, Def: "quota_service", Fields: []Field{
+	{Name: "domains", Doc: "the domains; their limits are token or leaky buckets", Required: true, Examples: []any{[]string{"edge"}}, Shape: &Shape{
+		Kind: ListOrOne, Want: wantDomain, Of: &Shape{Kind: Text, Want: wantDomain},
+	}},
+	{Name: "ttl", Doc: "how long a client decides by an assignment that is not renewed, in whole seconds", Default: "15s",
+		Shape: &Shape{Kind: Duration, Shortest: 14 * time.Second, Longest: time.Hour}},
+	{Name: "after_expiry", Doc: "how clients are configured to decide after that; with allow there is no bound", Default: "deny", Shape: &Shape{
+		Kind: Choice, Want: "want deny, allow or { reuse: 60s }", Any: []*Shape{
+			{Kind: Word, Words: []string{"deny", "allow"}, Want: "want deny, allow or { reuse: 60s }"},
+			{Kind: Map, Def: "after_expiry", Fields: []Field{
+				{Name: "reuse", Doc: "how long clients reuse the last assignment", Required: true, Examples: []any{"60s"},
+					Shape: &Shape{Kind: Duration, Shortest: time.Second, Longest: time.Hour, Want: "want a time such as 60s, from 1s to 1h0m0s"}},
+			}},
+		},
+	}},
+}}
+
+const wantDomain = "want the name of a domain of grpc.config"
 
 var listener = &Shape{Kind: Map, Def: "listener", Fields: []Field{
 	{Name: "listen", Doc: "where the interface listens: HOST:PORT, or off", Shape: listen},
