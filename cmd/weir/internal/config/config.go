@@ -106,6 +106,7 @@ type GRPC struct {
 	DynamicMetadata bool
 	Shadow, Quota   bool
 	MergeDomains    bool // several files may define one domain
+	QuotaService    weirfile.QuotaService
 	TLS
 }
 
@@ -179,6 +180,7 @@ func Complete(file *weirfile.File, s Source) (*Config, error) {
 	c.GRPC.DynamicMetadata = file.GRPC.DynamicMetadata
 	c.GRPC.Shadow, c.GRPC.Quota = file.GRPC.Shadow, file.GRPC.Quota
 	c.GRPC.MergeDomains = file.GRPC.MergeDomains
+	c.GRPC.QuotaService = file.GRPC.QuotaService
 	inFile := map[string]string{
 		"store":          file.Store,
 		"listen-gateway": file.Gateway.Listen,
@@ -238,6 +240,9 @@ func (c *Config) check() (errs []error) {
 	}
 	if c.Published && c.Store == "memory" {
 		errs = append(errs, errors.New("--policies store: want the --store of a Redis, where policies are published"))
+	}
+	if len(c.GRPC.QuotaService.Domains) > 0 && c.GRPC.Config == "" {
+		errs = append(errs, errors.New("grpc.quota_service: want grpc.config too, with the limits of its domains"))
 	}
 	for _, l := range []struct {
 		prefix string // of its flags

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"net/http"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -40,6 +41,9 @@ type Metrics struct {
 	reloadTime     prometheus.Gauge
 	lastReloadOK   prometheus.Gauge
 	policyVersions *prometheus.GaugeVec
+
+	quotaActions *prometheus.CounterVec
+	quotaStats   atomic.Pointer[func() (streams, buckets int64)]
 
 	descriptors descriptors
 }
@@ -97,6 +101,7 @@ func New(c Config) *Metrics {
 	m.registry.MustRegister(m.policyVersions, m.connections,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
+	m.initQuota()
 	m.descriptors.init(m, c.MaxSeries)
 	for i, result := range commandResults {
 		m.throttle[i] = m.commands.WithLabelValues(throttle, result)
@@ -117,6 +122,10 @@ func (m *Metrics) gauge(name, help string) prometheus.Gauge {
 	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 	m.registry.MustRegister(g)
 	return g
+}
+
+func (m *Metrics) gaugeFunc(name, help string, value func() int64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value()) }))
 }
 
 // Gatherer returns the gatherer of all metrics.

@@ -405,6 +405,8 @@ func TestPage(t *testing.T) {
 	m := everything(t)
 	m.Connected("http", 1)
 	m.ConnectionRefused("http")
+	m.QuotaService([]string{"edge"}, []string{"assigned"}, func() (streams, buckets int64) { return 3, 5 })
+	m.Quota("edge", "assigned")
 	system, err := protect.NewSystem(protect.SystemConfig{CPU: 80})
 	if err != nil {
 		t.Fatal(err)
@@ -418,6 +420,10 @@ func TestPage(t *testing.T) {
 	families := scrape(t, m)
 	if got := families["weir_borrowed_total"].GetMetric()[0].GetCounter().GetValue(); got != 1 {
 		t.Errorf("weir_borrowed_total %v, want 1", got)
+	}
+	streams, buckets := families["weir_quota_streams"].GetMetric()[0].GetGauge().GetValue(), families["weir_quota_buckets"].GetMetric()[0].GetGauge().GetValue()
+	if got := families["weir_quota_actions_total"].GetMetric()[0].GetCounter().GetValue(); got != 1 || streams != 3 || buckets != 5 {
+		t.Errorf("quota service: %v actions, %v streams and %v buckets, want 1, 3 and 5", got, streams, buckets)
 	}
 	testDashboard(t, families)
 	for name, f := range families {

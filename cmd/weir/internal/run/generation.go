@@ -9,6 +9,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/httpapi"
 	"github.com/floodweir/weir/cmd/weir/internal/protection"
 	"github.com/floodweir/weir/cmd/weir/internal/ratelimit"
+	"github.com/floodweir/weir/cmd/weir/internal/rlqs"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 )
@@ -90,9 +91,18 @@ func routes(c *config.Config, upstream *listener) []gateway.Route {
 	return all
 }
 
-// rateLimits reads the configuration of the gRPC interface, or returns the one that a control
-// plane sent; nil if there is none. It requires mu.
+// rateLimits returns the limits of the gRPC interface; nil if there are none. It requires mu.
 func (r *reloader) rateLimits(c *config.Config) (*ratelimit.Config, error) {
+	limits, err := r.readLimits(c)
+	if domains := c.GRPC.QuotaService.Domains; err == nil && len(domains) > 0 {
+		err = rlqs.Check(limits, domains)
+	}
+	return limits, err
+}
+
+// readLimits reads the configuration of the gRPC interface, or returns the one that a control plane
+// sent; nil if there is none. It requires mu.
+func (r *reloader) readLimits(c *config.Config) (*ratelimit.Config, error) {
 	switch {
 	case c.RateLimit != nil && c.RateLimit.XDS != nil:
 		return r.received, nil

@@ -20,6 +20,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/programs"
 	"github.com/floodweir/weir/cmd/weir/internal/protection"
 	"github.com/floodweir/weir/cmd/weir/internal/respd"
+	"github.com/floodweir/weir/cmd/weir/internal/rlqs"
 	"github.com/floodweir/weir/cmd/weir/internal/rls"
 	"github.com/floodweir/weir/policy"
 )
@@ -33,6 +34,9 @@ func (p *Program) startInterfaces(ctx context.Context) error {
 	p.reloader.upstream = p.upstream
 	var err error
 	if p.reloader.rls, err = p.newRLS(); err != nil {
+		return err
+	}
+	if p.reloader.quota, err = p.newQuota(); err != nil {
 		return err
 	}
 	g, err := p.reloader.build(p.config, p.reloader.published.Load())
@@ -268,7 +272,7 @@ func (p *Program) newRLS() (*rls.Server, error) {
 	rc := rls.Config{
 		Store: p.observers.metrics.Interface("grpc", p.stores.withFallback(c.OnStoreError)), Shadow: c.Shadow, Quota: c.Quota,
 		ResponseHeaders: c.ResponseHeaders, DynamicMetadata: c.DynamicMetadata,
-		Log: p.log.With("interface", "grpc"), Observe: p.observers.grpc,
+		Log: p.log.With("interface", "grpc"), Observe: p.observers.grpc, Elsewhere: c.QuotaService.Domains,
 	}
 	if r := p.config.RateLimit; r != nil {
 		rc.Headers, rc.NearRatio, rc.KeyPrefix = r.Headers, r.NearRatio, r.KeyPrefix
@@ -294,8 +298,14 @@ func (p *Program) startGRPC() error {
 	if sc.TLS, err = certificate.Config("grpc", "grpc-", c.TLS, p.log); err != nil {
 		return err
 	}
+	if p.reloader.quota != nil {
+		sc.Ping, sc.Services = rlqs.Ping, []string{rlqs.ServiceName}
+	}
 	p.rls = rls.NewServer(sc)
 	p.reloader.rls.Register(p.rls)
+	if p.reloader.quota != nil {
+		p.reloader.quota.Register(p.rls)
+	}
 	p.grpc = p.newListener("grpc", c.Listen, p.rls)
 	p.grpc.credentials("", c.TLS, "")
 	if p.grpc.remedy += ", or --grpc-anonymous true to serve every client"; c.Anonymous {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/programs"
 	"github.com/floodweir/weir/cmd/weir/internal/ratelimit"
 	"github.com/floodweir/weir/cmd/weir/internal/redisconn"
+	"github.com/floodweir/weir/cmd/weir/internal/rlqs"
 	"github.com/floodweir/weir/cmd/weir/internal/rls"
 	"github.com/floodweir/weir/cmd/weir/internal/watch"
 	"github.com/floodweir/weir/protect"
@@ -32,8 +34,9 @@ type reloader struct {
 	observers *observers
 	stores    *stores
 	ready     *readiness
-	rls       *rls.Server // nil without a configuration
-	upstream  *listener   // of the demo; else nil
+	rls       *rls.Server  // nil without a configuration
+	quota     *rlqs.Server // nil without domains
+	upstream  *listener    // of the demo; else nil
 	secrets   []*config.Secret
 
 	adjustments *adjustment.Store // nil: none
@@ -181,6 +184,11 @@ func (r *reloader) activate(g *generation) {
 	}
 	if r.rls != nil && (old == nil || !g.limits.Equal(old.limits)) {
 		r.rls.Use(g.limits)
+		if r.quota != nil {
+			if err := r.quota.Use(g.limits); err != nil { // rateLimits has accepted them
+				r.log.Error("limits of the quota service not replaced", "error", err)
+			}
+		}
 		r.observers.resetDescriptors(g.limits)
 	}
 	r.observers.metrics.Reloaded(g.source, g.policies, nil)
@@ -219,6 +227,7 @@ func unchangeable(a, b *config.Config) (names []string) {
 		{"grpc.dynamic_metadata", a.GRPC.DynamicMetadata == b.GRPC.DynamicMetadata},
 		{"grpc.shadow_mode", a.GRPC.Shadow == b.GRPC.Shadow},
 		{"grpc.quota_mode", a.GRPC.Quota == b.GRPC.Quota},
+		{"grpc.quota_service", reflect.DeepEqual(a.GRPC.QuotaService, b.GRPC.QuotaService)},
 	} {
 		if !s.same {
 			names = append(names, s.name)
