@@ -2,15 +2,10 @@ package run
 
 import (
 	"context"
-	"fmt"
-	"time"
 
-	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
 	"github.com/floodweir/weir/cmd/weir/internal/rlqs"
-	"github.com/floodweir/weir/redisstore"
 	"github.com/floodweir/weir/share"
-	"github.com/floodweir/weir/share/redisledger"
 )
 
 // newQuota returns Envoy's rate limit quota service; nil without domains.
@@ -23,7 +18,7 @@ func (p *Program) newQuota() (*rlqs.Server, error) {
 		p.log.Warn("grpc.quota_service.after_expiry: allow: clients whose assignment has expired admit every request, so limits have no bound")
 	}
 	qc := rlqs.Config{
-		Ledger: redisLedger{p.stores.conn}, Domains: c.Domains, TTL: c.TTL, AfterExpiry: rlqs.AfterExpiry{Reuse: c.Reuse, Allow: c.Allow},
+		Ledger: ledger{p.stores.conn}, Domains: c.Domains, TTL: c.TTL, AfterExpiry: rlqs.AfterExpiry{Reuse: c.Reuse, Allow: c.Allow},
 		Shadow: p.config.GRPC.Shadow, Log: p.log.With("interface", "grpc"), Observe: p.observers.quota,
 	}
 	if p.stores.redis == nil {
@@ -52,33 +47,4 @@ func (o *observers) quota(e rlqs.Event) {
 		return
 	}
 	o.metrics.DescriptorHits(e.Domain, e.Path, metrics.Hits{Total: e.Allowed + e.Denied, Within: e.Allowed, Over: e.Denied})
-}
-
-// A redisLedger is the ledger of the connection to Redis that is in use.
-type redisLedger struct{ conn func() redisstore.Conn }
-
-func (l redisLedger) current() (share.Ledger, error) {
-	conn := l.conn()
-	if conn == nil {
-		return nil, fmt.Errorf("ledger: %w: Redis is not connected", weir.ErrUnavailable)
-	}
-	return redisledger.New(conn, "")
-}
-
-// Load implements [share.Ledger].
-func (l redisLedger) Load(ctx context.Context, names []string, rows []share.Stored) (time.Time, error) {
-	ledger, err := l.current()
-	if err != nil {
-		return time.Time{}, err
-	}
-	return ledger.Load(ctx, names, rows)
-}
-
-// Swap implements [share.Ledger].
-func (l redisLedger) Swap(ctx context.Context, swaps []share.Swap) error {
-	ledger, err := l.current()
-	if err != nil {
-		return err
-	}
-	return ledger.Swap(ctx, swaps)
 }
