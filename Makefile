@@ -75,7 +75,7 @@ flashsale  = flashsale $(build) -vet=off -count=1 -timeout=20m -- ./e2e/flashsal
 e2e        = e2e $(build) -vet=off -count=1 -timeout=20m -parallel=3 -skip=^TestRedis -- ./e2e
 edge       = edge $(build) -vet=off -count=1 -p=1 -timeout=20m -- $(servers)
 
-server_lanes = $(flashsale) beside $(e2e) next $(redis_race) beside $(edge)
+server_lanes = $(flashsale) next $(redis_race) beside $(e2e) beside $(edge)
 
 # check runs beside the tests. With an empty build cache it keeps one core busy and compiles what the
 # later stages need, so the race stage comes first and they have little to compile twice.

@@ -276,10 +276,10 @@ func Test17LimitChange(t *testing.T) {
 		w.strict() // by the former limit
 		w.use("100/s burst 300")
 		rlqs.Pass(60 * time.Second) // the shares of the former limit end
-		w.log = nil
+		w.clear()
 		w.settles(40*time.Second, 0.7)
 		w.use("400/s burst 1200")
-		w.log = nil
+		w.clear()
 		w.settles(40*time.Second, 0.7)
 	})
 }

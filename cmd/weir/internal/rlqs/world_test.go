@@ -176,6 +176,13 @@ func (w *world) admit(n int64) {
 	w.log = append(w.log, admission{time.Now().UnixMicro(), n})
 }
 
+// clear empties the log.
+func (w *world) clear() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = nil
+}
+
 // admissions returns the number of admissions.
 func (w *world) admissions() (n int64) {
 	w.mu.Lock()
