@@ -65,14 +65,14 @@ help: ## list the tasks
 #
 # To change the lanes, move stages in server_lanes: "next" continues a lane and "beside" starts
 # another. What waits most starts first. redis-race computes and hardly waits, so it comes last and
-# fills the gaps that the others leave. Some unit tests wait too, and many of e2e, so more of them run
-# at once than there are CPUs.
+# fills the gaps that the others leave. Some unit tests wait too, so more packages run at once than
+# there are CPUs.
 # The tests of the Redis store run under the race detector only.
 race       = race $(build) -vet=off -race -timeout=10m -- $(racy)
 unit       = unit $(build) -vet=off -tags=$(tags) -timeout=10m -p=4 -- $(plain)
 redis_race = redis-race $(build) -vet=off -race -count=1 -timeout=20m -run=^TestRedis -- ./e2e
 flashsale  = flashsale $(build) -vet=off -count=1 -timeout=20m -- ./e2e/flashsale
-e2e        = e2e $(build) -vet=off -count=1 -timeout=20m -parallel=3 -skip=^TestRedis -- ./e2e
+e2e        = e2e $(build) -vet=off -count=1 -timeout=20m -skip=^TestRedis -- ./e2e
 edge       = edge $(build) -vet=off -count=1 -p=1 -timeout=20m -- $(servers)
 
 server_lanes = $(flashsale) next $(redis_race) beside $(e2e) beside $(edge)
