@@ -53,7 +53,7 @@ func TestSharesHungRedis(t *testing.T) {
 		}
 	}
 	t.Logf("%v in %v", statuses, time.Since(stopped))
-	if late > 0 || statuses[http.StatusOK] < 20 || statuses[http.StatusTooManyRequests] == 0 || statuses[http.StatusServiceUnavailable] == 0 {
+	if late > 0 || statuses[http.StatusOK] < 20 || statuses[http.StatusServiceUnavailable] == 0 {
 		t.Errorf("statuses %v, %d of them admitted after the lease, want decisions by the share until it ends", statuses, late)
 	}
 	if v := metricOf(t, n, `weir_overload_rejected_total{reason="queue_wait"}`); v != 0 {
