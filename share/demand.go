@@ -152,10 +152,9 @@ func (x *exchange) list(c *settings) {
 		}
 		return
 	}
-	if mine == nil {
-		r.holders = append(r.holders, holder{id: e.id})
-		mine = &r.holders[len(r.holders)-1]
+	x.seq = e.seq + 1
+	if mine != nil {
+		x.seq = max(x.seq, mine.seq+1)
 	}
-	x.seq = max(e.seq, mine.seq) + 1
-	*mine = holder{id: e.id, seq: x.seq, part: e.own.Part.Plus(x.hand).Plus(x.get), demand: x.demand, lease: e.terms.lease}
+	r.set(holder{id: e.id, seq: x.seq, part: e.own.Part.Plus(x.hand).Plus(x.get), demand: x.demand, lease: e.terms.lease})
 }

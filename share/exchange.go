@@ -3,7 +3,6 @@ package share
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/algo"
@@ -161,13 +160,8 @@ func (x *exchange) load(c *settings, rows []Stored, at int64, sent, received mom
 		return s, false, nil
 	}
 	x.list(c)
-	r.reopen(x.in, x.now)
-	r.limit, r.at = x.in.Text, x.now
-	s = Swap{Name: e.name, Version: rows[0].Version, Data: r.encode(), Keep: time.Duration(r.keep(x.now)) * time.Microsecond}
-	if len(s.Data) > MaxRow {
-		return s, false, fmt.Errorf("share: row of %.40q: %w: got %d bytes, want at most %d", e.key, weir.ErrFull, len(s.Data), MaxRow)
-	}
-	return s, true, nil
+	s, err = r.swap(e.key, e.name, rows[0].Version, x.in, x.now)
+	return s, err == nil, err
 }
 
 // forget drops the share, and the tokens of ops with it: another process has it, or the limit has

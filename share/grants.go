@@ -128,14 +128,9 @@ func NewGrants(ledger Ledger, c Config) (*Grants, error) {
 	}
 	g := &Grants{
 		ledger: ledger, timeout: c.Timeout, drift: int64(c.Drift), clock: newClock(int64(c.Drift)),
-		queues: make([]batching.Queue[*grantOp], c.InFlight), watches: map[string]*watch{},
+		watches: map[string]*watch{},
 	}
-	for i := range g.queues {
-		g.queues[i] = batching.Queue[*grantOp]{
-			Send: g.send, InFlight: 1, MaxBatch: MaxBatch, Timeout: c.Timeout, Closed: errClosed,
-			Failed: func(cause error) error { return unavailable("wait", cause) },
-		}
-	}
+	g.queues = newQueues(c, MaxBatch, g.send)
 	return g, nil
 }
 
@@ -296,13 +291,7 @@ func (g *Grants) write(ops []*grantOp, stored Stored, at time.Time, sent, receiv
 		}
 		o.Err = o.write(&r, in, now, at, g.drift)
 	}
-	r.reopen(in, now)
-	r.limit, r.at = in.Text, now
-	s = Swap{Name: name, Version: stored.Version, Data: r.encode(), Keep: time.Duration(r.keep(now)) * time.Microsecond}
-	if len(s.Data) > MaxRow {
-		return s, fmt.Errorf("share: row of %.40q: %w: got %d bytes, want at most %d", ops[0].claim.Key, weir.ErrFull, len(s.Data), MaxRow)
-	}
-	return s, nil
+	return r.swap(ops[0].claim.Key, name, stored.Version, in, now)
 }
 
 // write lets a holder change its part.
@@ -328,7 +317,9 @@ func (o *grantOp) write(r *row, in *parts.Limit, now int64, at time.Time, drift 
 			v.Others = append(v.Others, Claimant{Holder: h.id, Rate: h.part.Rate, Demand: h.demand})
 		}
 	}
+	seq := uint64(1)
 	if mine != nil {
+		seq = mine.seq + 1
 		v.Held = Part{Rate: mine.part.Rate, Size: mine.part.Size}
 	}
 	p := c.Decide(v)
@@ -340,11 +331,7 @@ func (o *grantOp) write(r *row, in *parts.Limit, now int64, at time.Time, drift 
 	}
 	r.rest.Put(in, less, 0, now)
 	r.rest.Take(in, more, p.Level, now)
-	if mine == nil {
-		r.holders = append(r.holders, holder{id: c.Holder})
-		mine = &r.holders[len(r.holders)-1]
-	}
-	*mine = holder{id: c.Holder, seq: mine.seq + 1, part: held.Plus(more).Minus(less), demand: v.Demand, lease: c.Lease.Microseconds()}
+	r.set(holder{id: c.Holder, seq: seq, part: held.Plus(more).Minus(less), demand: v.Demand, lease: c.Lease.Microseconds()})
 	return nil
 }
 

@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/share/internal/parts"
@@ -129,6 +131,27 @@ func (r *row) decode(b []byte) error {
 		return errRow
 	}
 	return nil
+}
+
+// swap returns the swap that writes the row after decisions at now, when the limit in is in force. A
+// key is for the error.
+func (r *row) swap(key, name string, version uint64, in *parts.Limit, now int64) (Swap, error) {
+	r.reopen(in, now)
+	r.limit, r.at = in.Text, now
+	s := Swap{Name: name, Version: version, Data: r.encode(), Keep: time.Duration(r.keep(now)) * time.Microsecond}
+	if len(s.Data) > MaxRow {
+		return Swap{}, fmt.Errorf("share: row of %.40q: %w: got %d bytes, want at most %d", key, weir.ErrFull, len(s.Data), MaxRow)
+	}
+	return s, nil
+}
+
+// set puts h in place of the holder with its id, or adds it.
+func (r *row) set(h holder) {
+	if mine := r.find(h.id); mine != nil {
+		*mine = h
+		return
+	}
+	r.holders = append(r.holders, h)
 }
 
 // find returns the holder with an id, or nil.

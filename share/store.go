@@ -15,6 +15,7 @@ import (
 	"github.com/floodweir/weir/internal/batching"
 	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/internal/missing"
+	"github.com/floodweir/weir/internal/waitqueue"
 	"github.com/floodweir/weir/share/internal/parts"
 )
 
@@ -54,16 +55,23 @@ func New(strict weir.Store, ledger Ledger, c Config) (*Store, error) {
 	}
 	s := &Store{
 		strict: strict, ledger: ledger, config: c, c: c.settings(), clock: newClock(int64(c.Drift)),
-		seed: maphash.MakeSeed(), table: newTable(c.MaxKeys), queues: make([]batching.Queue[*op], c.InFlight), stop: make(chan struct{}),
+		seed: maphash.MakeSeed(), table: newTable(c.MaxKeys), stop: make(chan struct{}),
 	}
-	for i := range s.queues {
-		s.queues[i] = batching.Queue[*op]{
-			Send: s.send, InFlight: 1, MaxBatch: maxOps, Timeout: c.Timeout, Closed: errClosed,
+	s.queues = newQueues(c, maxOps, s.send)
+	s.ended.Go(s.run)
+	return s, nil
+}
+
+// newQueues returns the queues of calls of a ledger, each for batches of at most most ops.
+func newQueues[T batching.Op](c Config, most int, send func([]T)) []batching.Queue[T] {
+	queues := make([]batching.Queue[T], c.InFlight)
+	for i := range queues {
+		queues[i] = batching.Queue[T]{
+			Send: send, InFlight: 1, MaxBatch: most, Timeout: c.Timeout, Closed: errClosed,
 			Failed: func(cause error) error { return unavailable("wait", cause) },
 		}
 	}
-	s.ended.Go(s.run)
-	return s, nil
+	return queues
 }
 
 // maxOps bounds the ops of a trip. Those of one key need one row, so a far ledger decides all requests that
@@ -161,9 +169,7 @@ func (s *Store) send(ops []*op) {
 		if swaps := t.loaded(rows, now, err); len(swaps) > 0 {
 			t.swapped(s.call(ops, func(ctx context.Context) error { return s.ledger.Swap(ctx, swaps) }))
 		}
-		if t.pause > 0 {
-			<-time.After(time.Duration(t.pause) * time.Microsecond)
-		}
+		_ = waitqueue.Sleep(context.Background(), time.Duration(t.pause)*time.Microsecond)
 	}
 }
 

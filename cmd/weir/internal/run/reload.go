@@ -52,7 +52,6 @@ type reloader struct {
 
 	cancel     context.CancelFunc
 	background sync.WaitGroup
-	watcher    *watch.Watcher // nil: the files are not watched
 }
 
 // newWatcher watches the files that a reload reads, or returns nil if there are none or c does not
@@ -66,18 +65,17 @@ func newWatcher(c *config.Config, log *slog.Logger) (*watch.Watcher, error) {
 }
 
 // start reloads on a signal, when the files change, and when policies are published.
-func (r *reloader) start(ctx context.Context, hangup <-chan os.Signal) {
+func (r *reloader) start(ctx context.Context, files *watch.Watcher, hangup <-chan os.Signal) {
 	ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	changed := r.watcher.Changed()
 	r.background.Go(func() {
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-hangup:
-				r.watcher.Forget() // this reload reads what changed until now
+				files.Forget() // this reload reads what changed until now
 				r.reload("SIGHUP")
-			case <-changed:
+			case <-files.Changed():
 				r.reload("files changed")
 			}
 		}

@@ -134,7 +134,7 @@ func newProgram(in Input, log *slog.Logger) *Program {
 func (p *Program) start(ctx context.Context, in Input) error {
 	p.ready = &readiness{store: p.stores.main, storeName: p.stores.name, problem: p.stores.problem, degraded: p.config.StartDegraded}
 	p.reloader = &reloader{
-		config: p.config, reread: in.Reload, log: p.log, observers: p.observers, stores: p.stores, ready: p.ready, watcher: p.watcher,
+		config: p.config, reread: in.Reload, log: p.log, observers: p.observers, stores: p.stores, ready: p.ready,
 		texts: programs.NewTexts(), adjusting: programs.NewAdjustments(),
 	}
 	p.ready.current = p.reloader.current.Load
@@ -159,7 +159,7 @@ func (p *Program) start(ctx context.Context, in Input) error {
 		return err
 	}
 	p.onStop(func(context.Context) { p.reloader.stop() })
-	p.reloader.start(ctx, in.Hangup)
+	p.reloader.start(ctx, p.watcher, in.Hangup)
 	return nil
 }
 
