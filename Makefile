@@ -96,21 +96,12 @@ need: ## install the servers and tools that the tests run, or say what is missin
 		'/usr/lib/postgresql/*/bin/initdb:postgresql' wrk:wrk chromium:chromium caddy:caddy spin:spin
 
 .PHONY: check
-check: vet staticcheck ## gofmt, tidy go.mod files, vet and staticcheck
-
-.PHONY: vet
-# vet and staticcheck run once for the workspace. Each go.mod has the versions of the
-# workspace (go work sync), so a package has one build with and without it.
-vet: ## gofmt, tidy go.mod files and vet
+# vet runs once for the workspace. Each go.mod has the versions of the workspace (go work sync),
+# so a package has one build with and without it.
+check: .bin/vet ## gofmt, tidy go.mod files, and all checks of go vet and staticcheck
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt-ed:" $$unformatted; exit 1; fi
 	@printf '%s\n' $(modules) | $(fast) xargs -P 2 -I {} tools/tidy.sh {}
-	@$(fast) go vet -tags=$(tags) $(addsuffix /...,$(modules))
-
-.PHONY: staticcheck
-# go tool would build it with other flags, and with it the standard library once more.
-staticcheck: ## all checks of staticcheck
-	@mkdir -p .bin && $(fast) go build -o .bin/staticcheck honnef.co/go/tools/cmd/staticcheck
-	@GOGC=400 .bin/staticcheck -tags=$(tags) -checks all $(addsuffix /...,$(modules))
+	@GOGC=400 .bin/vet -tags=$(tags) -checks all $(addsuffix /...,$(modules))
 
 .PHONY: plots
 plots: ## write the plots of docs/protection.md and docs/shares.md again
@@ -278,3 +269,6 @@ soak: need ## sales with faults in their middle for SOAK (60m), one after the ot
 
 .bin/tally: $(wildcard tools/tally/*.go) tools/go.mod
 	@mkdir -p .bin && $(fast) go build -o .bin/tally ./tools/tally
+
+.bin/vet: $(wildcard tools/vet/*.go) tools/go.mod
+	@mkdir -p .bin && $(fast) go build -o .bin/vet ./tools/vet

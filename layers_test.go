@@ -253,6 +253,7 @@ var layout = map[string]row{
 	// Programs for building and testing, outside the layers.
 	"tools/*":       {layer: 0},
 	"tools/release": {layer: 0, third: []string{"golang.org/x/mod"}},
+	"tools/vet":     {layer: 0, third: []string{"golang.org/x/tools", "honnef.co/go/tools"}},
 }
 
 // TestLayers reads every Go file of every module.

@@ -7,9 +7,9 @@ if ! out=$(GOWORK=off go mod tidy -diff 2>&1); then
 	echo "$1: go.mod is not tidy: run go mod tidy there" "$out"
 	exit 1
 fi
-versions() { go list -deps -test -f '{{with .Module}}{{if and .Version (not .Replace)}}{{.Path}} {{.Version}}{{end}}{{end}}' ./... | sort -u; }
-alone=$(GOWORK=off versions)
-if [ "$alone" != "$(versions)" ]; then
-	echo "$1: versions differ from those of the workspace: run go work sync, then go mod tidy there"
+known=$(go list -m -f '{{if .Version}}{{.Path}} {{.Version}}{{end}}' all)
+used=$(GOWORK=off go list -deps -test -f '{{with .Module}}{{if and .Version (not .Replace)}}{{.Path}} {{.Version}}{{end}}{{end}}' ./... | sort -u)
+if other=$(echo "$used" | grep . | grep -vxF "$known"); then
+	echo "$1: versions differ from those of the workspace: run go work sync, then go mod tidy there:" $other
 	exit 1
 fi

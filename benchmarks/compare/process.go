@@ -86,6 +86,11 @@ func (p *process) read(out io.Reader) {
 		p.said = append(p.said, lines.Text())
 		p.mu.Unlock()
 	}
+	if err := lines.Err(); err != nil {
+		p.mu.Lock()
+		p.said = append(p.said, err.Error())
+		p.mu.Unlock()
+	}
 }
 
 // measure returns the sample of one round.

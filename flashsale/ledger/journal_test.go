@@ -173,6 +173,9 @@ func tables(t *testing.T, path string) []string {
 		}
 		all = append(all, s)
 	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
 	slices.Sort(all)
 	return all
 }

@@ -119,6 +119,9 @@ func Serve(text string) error {
 		for in.Scan() {
 			commands <- in.Text()
 		}
+		if err := in.Err(); err != nil {
+			fmt.Fprintln(os.Stderr, "commands:", err)
+		}
 	}()
 	for {
 		select {

@@ -119,6 +119,9 @@ func TestFollow(t *testing.T) {
 	for lines.Scan() {
 		t.Errorf("another proposal: %s", lines.Text())
 	}
+	if err := lines.Err(); err != nil {
+		t.Error(err)
+	}
 	if err := <-ended; err != nil || !strings.Contains(summary.String(), ": 3 proposals\n") {
 		t.Errorf("ended with %v and %q, want a summary of 3 proposals", err, &summary)
 	}

@@ -3,7 +3,9 @@ package live_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -169,6 +171,9 @@ func TestStreamOverTCP(t *testing.T) {
 				if lines.Text() == "event: tick" {
 					count++
 				}
+			}
+			if err := lines.Err(); !errors.Is(err, io.ErrClosedPipe) {
+				t.Errorf("the events ended by %v", err)
 			}
 			ticks <- count
 		}()
