@@ -19,7 +19,7 @@ const home = "github.com/floodweir/weir"
 var unpublished = []string{"benchmarks", "e2e", "examples", "tools"}
 
 // outside are published modules that are not in the workspace, whose versions they would change.
-var outside = []string{"contrib/caddy"}
+var outside = []string{"contrib/caddy", "contrib/natsledger"}
 
 // programs are the directories of the modules that users install.
 var programs = []string{"cmd/weir", "flashsale"}
