@@ -172,7 +172,7 @@ mutants: need ## plant the bugs of tools/mutants/mutants.txt one by one: a test 
 .PHONY: test-long
 test-long: need ## the differential runs at full length, of a random SEED: function, memory and Redis against the model, and Lua; estimates of 200 traces
 	@seed=$(or $(SEED),$$RANDOM) && echo "seed=$$seed" && WEIR_LONG=1 go test -count=1 -timeout=120m -v -run=Diff ./storetest -args -seed=$$seed
-	@cd cmd/weir && WEIR_LONG=1 go test -count=1 -timeout=20m -v -run='^Test(Threshold|Memory|Abusers)$$' ./internal/traffic/... ./internal/suggest
+	@cd cmd/weir && WEIR_LONG=1 go test -count=1 -timeout=20m -v -run='^Test(Threshold|Memory|Abusers|22Bounds)$$' ./internal/traffic/... ./internal/suggest ./internal/rlqs
 	@cd e2e && seed=$(or $(SEED),$$RANDOM) && echo "twin.seed=$$seed" && go test -count=1 -timeout=60m -v -run=Twin ./redistest -args -twin.asks=20000 -twin.seed=$$seed
 	@cd e2e && go test -count=1 -timeout=120m -v -run=Conformance . -args -redis.decisions=$(REDIS)
 	@$(MAKE) release-check
@@ -184,6 +184,11 @@ release: ## tag all modules as VERSION=v0.1.0 in a scratch clone, check there th
 .PHONY: release-check
 release-check: ## the same for the last commit, without a changelog: nothing remains (seven minutes, with an empty module cache)
 	@go run ./tools/release -version '$(or $(VERSION),v0.999.0)' -rehearse
+
+.PHONY: journeys
+journeys: need ## follow docs/quick-start.md from an empty directory: cover/quick-start.txt has what it prints and the seconds, and two seconds of silence are an error
+	@mkdir -p cover
+	@cd e2e && WEIR_TRANSCRIPT=$(CURDIR)/cover go test -count=1 -timeout=20m -run='^TestDocs$$/^quick-start.md$$' . && head -n 6 $(CURDIR)/cover/quick-start.txt
 
 .PHONY: apidiff
 apidiff: ## exported names that changed since the last release

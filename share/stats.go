@@ -65,13 +65,23 @@ type Holder struct {
 
 // Explain reads how the limit of a key is divided, for operators. An error wraps weir.ErrInvalid or
 // weir.ErrUnavailable.
-func (s *Store) Explain(ctx context.Context, key string, l weir.Limit) (v Division, err error) {
-	d, err := s.limits.divide(l)
+func (s *Store) Explain(ctx context.Context, key string, l weir.Limit) (Division, error) {
+	return explain(ctx, s.ledger, &s.limits, s.table.holds, key, l)
+}
+
+// Explain reads how the limit of a key is divided, for operators. No Holder is Self. An error wraps
+// weir.ErrInvalid or weir.ErrUnavailable.
+func (g *Grants) Explain(ctx context.Context, key string, l weir.Limit) (Division, error) {
+	return explain(ctx, g.ledger, &g.limits, func(uint64) bool { return false }, key, l)
+}
+
+func explain(ctx context.Context, ledger Ledger, all *limits, self func(holder uint64) bool, key string, l weir.Limit) (v Division, err error) {
+	d, err := all.divide(l)
 	if err != nil {
 		return v, err
 	}
 	rows := make([]Stored, 1)
-	at, err := s.ledger.Load(ctx, []string{rowName(key, l)}, rows)
+	at, err := ledger.Load(ctx, []string{rowName(key, l)}, rows)
 	if err != nil {
 		return v, err
 	}
@@ -94,7 +104,7 @@ func (s *Store) Explain(ctx context.Context, key string, l weir.Limit) (v Divisi
 		}
 		v.Stranded += float64(max(0, h.part.Rate-demand)) / float64(in.Whole.Rate)
 		v.Holders = append(v.Holders, Holder{
-			ID: h.id, Self: s.table.holds(h.id), Rate: float64(h.part.Rate) / float64(in.Whole.Rate), Size: h.part.Size,
+			ID: h.id, Self: self(h.id), Rate: float64(h.part.Rate) / float64(in.Whole.Rate), Size: h.part.Size,
 			Demand: float64(h.demand) / float64(in.Span) * 1e6, Lease: time.Duration(h.lease) * time.Microsecond, Former: h.old,
 		})
 	}

@@ -26,6 +26,7 @@ type manner struct {
 	drift  float64       // of its clock
 	once   bool          // domain only in the first report of a stream
 	hungry bool          // takes all that its bucket has, also before and after each response
+	late   time.Duration // stops for so long before it applies a response
 }
 
 // A filter is a client that behaves like the filter of an Envoy process with one bucket. Its methods
@@ -67,6 +68,7 @@ type filter struct {
 	abandoned         int
 	streams           int
 	answers           int
+	most              int // requests that an assignment allows in its time to live
 }
 
 type received struct {
@@ -94,7 +96,7 @@ func (f *filter) run(ctx context.Context) {
 				f.report(time.Since(f.reported))
 			}
 		case r := <-f.responses:
-			if p := f.pause(); p > 0 { // it was stopped after the kernel received the response
+			if p := f.pause() + f.manner.late; p > 0 { // it was stopped after the kernel received the response
 				rlqs.Pass(p)
 			}
 			if r.r == nil {
@@ -275,6 +277,13 @@ func (f *filter) apply(a *pb.RateLimitQuotaResponse_BucketAction) {
 		f.level, f.counted = float64(b.GetMaxTokens()), now
 	}
 	f.assigned, f.received = next, now
+	if b != nil {
+		fill := float64(b.GetTokensPerFill().GetValue())
+		all := float64(b.GetMaxTokens()) + fill + fill*next.GetAssignmentTimeToLive().AsDuration().Seconds()/b.GetFillInterval().AsDuration().Seconds()
+		f.mu.Lock()
+		f.most = max(f.most, int(all))
+		f.mu.Unlock()
+	}
 }
 
 // report reports the bucket, and opens a stream if there is none.

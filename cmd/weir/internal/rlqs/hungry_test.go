@@ -47,11 +47,7 @@ func TestHungryClients(t *testing.T) {
 				}
 			}
 			w.strict()
-			own := int64(0)
-			for _, f := range w.clients {
-				n, _ := f.counts()
-				own += n
-			}
+			own := w.own()
 			t.Logf("%s: %d admissions, %d of them by shares, %v", limit, w.admissions(), own, w.actions())
 			if own < w.admissions()/20 {
 				t.Errorf("%d of %d admissions by clients, want a twentieth", own, w.admissions())

@@ -108,12 +108,13 @@ func (g *grant) decide(o share.Offer) share.Part {
 }
 
 // due reports whether the current assignment differs too much from what the client should have. It
-// changes once in its time to live, because a change reserves two.
+// changes once in its time to live, because a change reserves two. One that is wrong by half changes at
+// once: the first one after the demand has moved is for a demand that was measured in part before.
 func (g *grant) due(want assignment) bool {
-	if !g.since.IsZero() && g.begin.Before(g.since.Add(g.c.TTL)) {
+	has := g.current
+	if wrong := 3*want.tokens < 2*has.tokens || 2*want.tokens > 3*has.tokens; !wrong && !g.since.IsZero() && g.begin.Before(g.since.Add(g.c.TTL)) {
 		return false
 	}
-	has := g.current
 	differs := want.tokens - has.tokens
 	return want.tokens == 0 || 5*max(differs, -differs) > has.tokens || want.burst > 2*has.burst
 }

@@ -286,39 +286,29 @@ func (f *filter) read(n *int) int {
 	return *n
 }
 
-// Test22 checks that a stream with too many buckets, huge counters and a slow reader is bounded.
-func Test22Bounds(t *testing.T) {
+// TestDivision reads the limit of a bucket, and the parts of two clients.
+func TestDivision(t *testing.T) {
 	inWorld(t, "1000/s burst 5000", rlqs.Config{}, func(t *testing.T, w *world) {
 		m := w.serve()
-		s := w.open(m)
-		go func() { // a response for each report
-			for {
-				if _, err := s.Recv(); err != nil {
-					return
-				}
-			}
-		}()
-		const ids = 15_000
-		for i := 0; i < ids; i += 1000 {
-			var all []*pb.RateLimitQuotaUsageReports_BucketQuotaUsage
-			for j := range 1000 {
-				all = append(all, usage(fmt.Sprintf("user=%d", i+j), 1<<63, 1<<63))
-			}
-			s.report(domain, all...)
+		w.client(m, 100, manner{})
+		w.client(m, 300, manner{})
+		rlqs.Pass(time.Minute)
+		match, err := m.rlqs.Match(domain, map[string]string{"user": "x"})
+		if err != nil || match.Path != "user" {
+			t.Fatalf("Match = %+v, %v, want the limit of user", match, err)
 		}
-		rlqs.Pass(time.Second)
-		if got := m.rlqs.Stats().Buckets; got != rlqs.MaxBuckets {
-			t.Errorf("%d buckets after %d ids, want %d", got, ids, rlqs.MaxBuckets)
+		v, err := m.rlqs.Division(t.Context(), match)
+		if err != nil || len(v.Holders) != 2 || v.Holders[0].Former || v.Remainder <= 0 || v.Remainder > 0.8 {
+			t.Fatalf("Division = %+v, %v, want two holders and a remainder", v, err)
 		}
-		if w.actions()[rlqs.Denied] < ids-rlqs.MaxBuckets {
-			t.Errorf("events %v: want %d denied for lack of room", w.actions(), ids-rlqs.MaxBuckets)
+		if a, b := v.Holders[0].Rate, v.Holders[1].Rate; min(a, b) < 0.1 || max(a, b) < 0.3 || a+b > 0.9 {
+			t.Errorf("Division = %+v, want parts of a little more than 10%% and 30%%", v)
 		}
-		slow := w.open(m)
-		slow.report(domain, usage("user=x", 0, 1))
-		for range 200 { // responses are not read: the server stops to read reports
-			if slow.Send(&pb.RateLimitQuotaUsageReports{Domain: domain, BucketQuotaUsages: []*pb.RateLimitQuotaUsageReports_BucketQuotaUsage{usage(strings.Repeat("unknown", 100)+"=x", 0, 1)}}) != nil {
-				break
-			}
+		if match, err := m.rlqs.Match(domain, map[string]string{"unknown": "x"}); err != nil || match.Limit != nil {
+			t.Errorf("Match of an unknown bucket = %+v, %v, want no limit", match, err)
+		}
+		if _, err := m.rlqs.Match(domain, nil); err == nil || err.Error() != "got no pairs, want 1 to 30" {
+			t.Errorf("Match without an id = %v, want an error", err)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package rlqs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -85,6 +86,30 @@ func (s *Server) Use(limits *ratelimit.Config) error {
 	}
 	s.limits.Store(limits)
 	return nil
+}
+
+// Domains lists the domains of the service.
+func (s *Server) Domains() []string { return s.c.Domains }
+
+// Match returns the limit of a bucket of a domain, and without a Limit if there is none. An error
+// describes the id.
+func (s *Server) Match(domain string, id map[string]string) (ratelimit.Match, error) {
+	entries, err := descriptor(id)
+	if err != nil {
+		return ratelimit.Match{}, err
+	}
+	m, ok := s.limits.Load().Domain(domain).Match(entries)
+	if ok && s.c.Shadow {
+		l := *m.Limit
+		l.Shadow, m.Limit = true, &l
+	}
+	return m, nil
+}
+
+// Division returns how clients divide a limit that Match has returned. An error wraps
+// weir.ErrInvalid or weir.ErrUnavailable.
+func (s *Server) Division(ctx context.Context, m ratelimit.Match) (share.Division, error) {
+	return s.grants.Explain(ctx, m.Key, m.Limit.Limit.Named(limitName))
 }
 
 // ServiceName is the full name of the service, for health checks.

@@ -193,15 +193,27 @@ func (w *world) admissions() (n int64) {
 	return n
 }
 
-// excess replays all admissions through one limit, and returns how many exceed it.
-func (w *world) excess() (n int64) {
+// own returns the number of admissions by clients.
+func (w *world) own() (n int64) {
+	for _, f := range w.clients {
+		admitted, _ := f.counts()
+		n += admitted
+	}
+	return n
+}
+
+// excess replays all admissions through the limit, and returns how many exceed it.
+func (w *world) excess() int64 { return w.excessOf(w.limit) }
+
+// excessOf replays all admissions through a limit.
+func (w *world) excessOf(limit weir.Limit) (n int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	slices.SortStableFunc(w.log, func(a, b admission) int { return cmp.Compare(a.at, b.at) })
 	var state []int64
 	for _, a := range w.log {
 		var r algo.Result
-		if state, r = w.limit.Spec().Rule.Do(state, algo.Ask{Op: algo.TakeUpTo, Now: a.at, N: a.n}); r.Granted < a.n {
+		if state, r = limit.Spec().Rule.Do(state, algo.Ask{Op: algo.TakeUpTo, Now: a.at, N: a.n}); r.Granted < a.n {
 			n += a.n - r.Granted
 		}
 	}
