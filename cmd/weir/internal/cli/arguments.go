@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/floodweir/weir/internal/fault"
 )
 
 // usage turns the error of an argument check into one of wrong usage.
@@ -32,15 +34,27 @@ func wrongUsage(c *cobra.Command, text string) error {
 }
 
 // flagText words an error of the parser of flags.
-func flagText(err error) string {
+func flagText(flags *pflag.FlagSet, err error) string {
 	var value *pflag.InvalidValueError
 	var missing *pflag.ValueRequiredError
+	var unknown *pflag.NotExistError
 	switch {
 	case errors.As(err, &value):
 		return valueText(value.GetFlag().Name, value.GetFlag().Value.Type(), value.GetValue(), value.Unwrap())
 	case errors.As(err, &missing):
 		name, _ := pflag.UnquoteUsage(missing.GetFlag())
 		return fmt.Sprintf("--%s: want %s, got none", missing.GetFlag().Name, name)
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
+		var known []string
+		flags.VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				known = append(known, f.Name)
+			}
+		})
+		if m := fault.Meant(unknown.GetSpecifiedName(), known); m != "" {
+			return fmt.Sprintf("unknown flag --%.80s, did you mean --%s?", unknown.GetSpecifiedName(), m)
+		}
+		return fmt.Sprintf("unknown flag --%.80s", unknown.GetSpecifiedName())
 	}
 	return err.Error()
 }

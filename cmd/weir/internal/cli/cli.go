@@ -82,7 +82,7 @@ func newRoot(w *app) *cobra.Command {
 			return c.Help()
 		},
 	}
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return wrongUsage(c, flagText(err)) })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return wrongUsage(c, flagText(c.Flags(), err)) })
 	root.AddCommand(
 		serveCommand(w), ratelimitCommand(w), checkCommand(w), testCommand(w), takeCommand(w), explainCommand(w), importCommand(w), edgeCommand(w),
 		applyCommand(w), rollbackCommand(w), versionsCommand(w), schemaCommand(w), goCommand(w), generateCommand(w),

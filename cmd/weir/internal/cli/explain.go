@@ -20,7 +20,7 @@ const defaultAdmin = "http://127.0.0.1:9090"
 // explainOptions are the flags of `weir explain`.
 type explainOptions struct {
 	q                explain.Question
-	headers          []string
+	headers, bucket  []string
 	admin, tokenFile string
 	draft            string
 	output           string
@@ -29,12 +29,13 @@ type explainOptions struct {
 func explainCommand(w *app) *cobra.Command {
 	var e explainOptions
 	c := &cobra.Command{
-		Use:   "explain [FILE] --url URL",
+		Use:   "explain [FILE] (--url URL | --domain DOMAIN --bucket KEY=VALUE)",
 		Short: "Explain the decision that a request would get, without consuming tokens",
 		Long: "Print the policies that a request matches and why others do not, the buckets it uses, the limit that\n" +
 			"decides, and when it would be admitted. No tokens are consumed.\n\n" +
 			"It calls the admin interface of a running program (--admin, else WEIR_ADMIN, else " + defaultAdmin + ").\n" +
 			"With FILE (- is standard input) it uses the policies of FILE and full buckets instead.\n\n" +
+			"With --domain and --bucket it explains a bucket of Envoy's rate limit quota service of a running program.\n\n" +
 			"With --draft it also prints the decision if the policies of that file were in force next.\n\n" +
 			"Exit codes: 0 would be admitted, 1 would be denied, 2 no decision or wrong usage; with --draft those of the draft.",
 		Example: "  weir explain --url /api/users --ip 203.0.113.7\n" +
@@ -48,6 +49,8 @@ func explainCommand(w *app) *cobra.Command {
 	f.StringVar(&e.q.Host, "host", "", "the `HOST` of the request, if --url is a path")
 	f.StringArrayVarP(&e.headers, "header", "H", nil, "a header field of the request, `NAME:VALUE`; may be repeated")
 	f.StringVar(&e.q.ClientIP, "ip", "", "the `ADDRESS` of the client")
+	f.StringVar(&e.q.Domain, "domain", "", "the `DOMAIN` of a bucket of Envoy's quota service")
+	f.StringArrayVar(&e.bucket, "bucket", nil, "a pair of the bucket's id, `KEY=VALUE`; may be repeated")
 	adminFlags(c, &e.admin, &e.tokenFile)
 	f.StringVar(&e.draft, "draft", "", "a policy `FILE` to compare with; - is standard input")
 	f.StringVarP(&e.output, "output", "o", "text", "`FORMAT` of the output: text or json")
@@ -73,8 +76,14 @@ func explainCommand(w *app) *cobra.Command {
 // explanation returns the answer of a running program, or with FILE that of this one.
 func (w *app) explanation(ctx context.Context, e *explainOptions, args []string) (*explain.Answer, error) {
 	switch {
-	case e.q.URL == "":
+	case e.q.URL == "" && e.q.Domain == "" && len(e.bucket) == 0:
 		return nil, errors.New("explain: --url: want a URL or a path such as /api/users, got none")
+	case e.q.URL != "" && e.q.Domain != "":
+		return nil, errors.New("explain: --url and --domain: want one of them, got both")
+	case (e.q.Domain == "") != (len(e.bucket) == 0):
+		return nil, errors.New("explain: --domain and --bucket: want both, got one")
+	case len(args) == 1 && e.q.Domain != "":
+		return nil, errors.New("explain: FILE and --domain: want one of them, got both")
 	case e.output != "text" && e.output != "json":
 		return nil, fmt.Errorf("explain: --output %q: want text or json", e.output)
 	case len(args) == 1 && (e.admin != "" || e.tokenFile != ""):
@@ -83,6 +92,11 @@ func (w *app) explanation(ctx context.Context, e *explainOptions, args []string)
 	var err error
 	if e.q.Headers, err = explain.ParseHeaders(e.headers); err != nil {
 		return nil, fmt.Errorf("explain: %w", err)
+	}
+	if len(e.bucket) > 0 {
+		if e.q.Bucket, err = explain.ParsePairs(e.bucket); err != nil {
+			return nil, fmt.Errorf("explain: %w", err)
+		}
 	}
 	var draft *weirfile.File
 	if e.draft != "" {

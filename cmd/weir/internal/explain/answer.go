@@ -37,12 +37,15 @@ type Answer struct {
 	Draft *Answer `json:"draft,omitempty"`
 }
 
-// A Request is a request as policies see it.
+// A Request is a request as policies see it, or a bucket of the quota service.
 type Request struct {
-	Method   string `json:"method"`
-	Host     string `json:"host"`
-	Path     string `json:"path"`
+	Method   string `json:"method,omitempty"`
+	Host     string `json:"host,omitempty"`
+	Path     string `json:"path,omitempty"`
 	ClientIP string `json:"client_ip,omitempty"`
+
+	Domain string            `json:"domain,omitempty"`
+	Bucket map[string]string `json:"bucket,omitempty"`
 }
 
 // A Verdict is the outcome of a request.
@@ -59,6 +62,8 @@ const (
 	// Undecided is a request that the store did not decide: OnStoreError of the policies
 	// would.
 	Undecided Verdict = "undecided"
+	// Assigned is a bucket whose clients decide by their parts of the limit.
+	Assigned Verdict = "assigned"
 	// Overloaded is a request that would be refused, because this process is overloaded.
 	Overloaded Verdict = "overloaded"
 )

@@ -34,6 +34,9 @@ type Config struct {
 	// Shares returns how limits are divided; nil if they are not.
 	Shares Division
 
+	// Quota has the limits of Envoy's quota service; nil if there is none.
+	Quota Quota
+
 	// Policies returns the policies in force.
 	Policies func() *policy.Set
 
@@ -76,6 +79,8 @@ func New(c Config) http.Handler {
 		var a *Answer
 		switch {
 		case err != nil:
+		case q.Domain != "" || q.Bucket != nil:
+			a, err = c.explainBucket(r.Context(), q, operates)
 		case operates:
 			a, err = c.explain(r.Context(), q)
 		default:
@@ -129,7 +134,7 @@ func (c *Config) explainUnused(ctx context.Context, store weir.Store, q Question
 	return a, err
 }
 
-const fields = `"method", "url" or "host" and "path", "headers", "client_ip", and "draft"`
+const fields = `"method", "url" or "host" and "path", "headers", "client_ip", and "draft", or "domain" and "bucket"`
 
 // parse reads a question in JSON.
 func parse(data []byte) (q Question, err error) {
@@ -143,7 +148,7 @@ func parse(data []byte) (q Question, err error) {
 		return q, err
 	case errors.As(err, &kind) && kind.Field != "":
 		want := "a text"
-		if kind.Field == "headers" {
+		if kind.Field == "headers" || kind.Field == "bucket" {
 			want = "an object with names and values"
 		}
 		return q, problem.Invalid(kind.Field, "a JSON "+kind.Value, want)
@@ -161,15 +166,19 @@ func fromQuery(raw string) (q Question, err error) {
 	if err != nil {
 		return q, invalid("query", raw, "parameters as in ?url=/search&client_ip=203.0.113.7")
 	}
-	texts := map[string]*string{"method": &q.Method, "url": &q.URL, "host": &q.Host, "path": &q.Path, "client_ip": &q.ClientIP}
+	texts := map[string]*string{"method": &q.Method, "url": &q.URL, "host": &q.Host, "path": &q.Path, "client_ip": &q.ClientIP, "domain": &q.Domain}
 	for name, all := range values {
 		switch to := texts[name]; {
 		case name == "header":
 			if q.Headers, err = ParseHeaders(all); err != nil {
 				return q, err
 			}
+		case name == "bucket":
+			if q.Bucket, err = ParsePairs(all); err != nil {
+				return q, err
+			}
 		case to == nil:
-			return q, invalid("query", name, "method, url, host, path, client_ip and header")
+			return q, invalid("query", name, "method, url, host, path, client_ip and header, or domain and bucket")
 		case len(all) > 1:
 			return q, problem.Invalid(name, strconv.Itoa(len(all))+" of them", "one")
 		default:

@@ -15,7 +15,8 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/problem"
 )
 
-// A Question is a request to explain. URL, or Path with Host, is required.
+// A Question is a request to explain, with URL, or Path and Host, or a bucket of Envoy's quota service,
+// with Domain and Bucket only.
 type Question struct {
 	// Method is GET if empty.
 	Method string `json:"method,omitempty"`
@@ -37,6 +38,12 @@ type Question struct {
 
 	// Draft is the text of a policy file. The handler of New explains the request under it, too.
 	Draft string `json:"draft,omitempty"`
+
+	// Domain is the domain of Bucket.
+	Domain string `json:"domain,omitempty"`
+
+	// Bucket holds the pairs of the bucket's id.
+	Bucket map[string]string `json:"bucket,omitempty"`
 }
 
 // Values holds the lines of a header field. In JSON a single line may be a string.

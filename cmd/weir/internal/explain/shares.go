@@ -31,6 +31,9 @@ func DivisionOf(set *policy.Set) Division {
 
 // Shares describes how processes divide a limit of a key.
 type Shares struct {
+	// Clients reports whether the holders are clients of Envoy's quota service.
+	Clients bool `json:"clients,omitempty"`
+
 	// Strict is the reason why the limit is not divided; empty if it is.
 	Strict string `json:"strict,omitempty"`
 
@@ -57,7 +60,11 @@ func (e *explanation) sharesOf(r *weir.Request) *Shares {
 	if e.shares == nil {
 		return nil
 	}
-	v, err := e.shares(e.ctx, r.Key, r.Limit)
+	return describe(e.shares(e.ctx, r.Key, r.Limit))
+}
+
+// describe returns a division, or why it is not known; nil if there is none.
+func describe(v *share.Division, err error) *Shares {
 	switch {
 	case errors.Is(err, weir.ErrUnavailable):
 		return &Shares{Problem: err.Error()}
@@ -89,17 +96,22 @@ func (s *Shares) write(b *strings.Builder) {
 	case s.Problem != "":
 		fmt.Fprintf(b, "      shares unknown: %s\n", Printable(s.Problem))
 		return
-	case len(s.Holders) == 0:
-		b.WriteString("      divided: no process holds a share\n")
+	}
+	one, many := "process", "processes"
+	if s.Clients {
+		one, many = "client", "clients"
+	}
+	if len(s.Holders) == 0 {
+		fmt.Fprintf(b, "      divided: no %s holds a share\n", one)
 		return
 	}
 	held := 0.0
 	for _, h := range s.Holders {
 		held += h.Rate
 	}
-	holders := "1 process holds"
+	holders := fmt.Sprintf("1 %s holds", one)
 	if n := len(s.Holders); n > 1 {
-		holders = fmt.Sprintf("%d processes hold", n)
+		holders = fmt.Sprintf("%d %s hold", n, many)
 	}
 	fmt.Fprintf(b, "      divided: %s %.1f%% of the rate, %.1f%% more than their demand\n", holders, 100*held, 100*s.Stranded)
 }

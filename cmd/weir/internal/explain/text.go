@@ -3,6 +3,8 @@ package explain
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +14,11 @@ import (
 // WriteText writes a as text for people.
 func (a *Answer) WriteText(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s%s", a.Request.Method, Printable(a.Request.Host), Printable(a.Request.Path))
+	if a.Request.Domain != "" {
+		fmt.Fprintf(&b, "bucket %s of %s", Printable(pairs(a.Request.Bucket)), Printable(a.Request.Domain))
+	} else {
+		fmt.Fprintf(&b, "%s %s%s", a.Request.Method, Printable(a.Request.Host), Printable(a.Request.Path))
+	}
 	if a.Request.ClientIP != "" {
 		fmt.Fprintf(&b, " from %s", a.Request.ClientIP)
 	}
@@ -35,8 +41,12 @@ func (a *Answer) WriteText(w io.Writer) error {
 
 func (a *Answer) verdict() string {
 	switch d := a.Denial; {
+	case a.Verdict == Unlimited && a.Request.Domain != "":
+		return "clients admit every request"
 	case a.Verdict == Unlimited:
 		return "no policy limits it"
+	case a.Verdict == Assigned:
+		return "clients decide by their parts of the limit"
 	case a.Verdict == Undecided:
 		return "undecided, the store is unavailable"
 	case a.Verdict == Overloaded:
@@ -70,7 +80,13 @@ func (p *Policy) write(b *strings.Builder) {
 		fmt.Fprintf(b, "  %s: %s\n", p.Name, why)
 		return
 	}
-	fmt.Fprintf(b, "  %s: %s, key %s, cost %d", p.Name, p.how(), Printable(p.Key), p.Cost)
+	fmt.Fprintf(b, "  %s: %s", p.Name, p.how())
+	if p.Key != "" { // a limit of 0 has no state
+		fmt.Fprintf(b, ", key %s", Printable(p.Key))
+	}
+	if p.Cost > 0 {
+		fmt.Fprintf(b, ", cost %d", p.Cost)
+	}
 	if p.Count != "" {
 		fmt.Fprintf(b, ", counts %s", p.Count)
 	}
@@ -89,6 +105,15 @@ func (p *Policy) write(b *strings.Builder) {
 	}
 }
 
+// pairs returns the pairs of a bucket's id, in the order of their keys.
+func pairs(id map[string]string) string {
+	var all []string
+	for _, key := range slices.Sorted(maps.Keys(id)) {
+		all = append(all, key+"="+id[key])
+	}
+	return strings.Join(all, " ")
+}
+
 // how returns the mode of a policy in words.
 func (p *Policy) how() string {
 	switch {
@@ -105,6 +130,11 @@ func (p *Policy) how() string {
 }
 
 func (l *Limit) write(b *strings.Builder, problem string) {
+	if l.Shares != nil && l.Shares.Clients {
+		fmt.Fprintf(b, "    %s\n", l.Limit)
+		l.Shares.write(b)
+		return
+	}
 	if l.RetryAfter == nil && !l.Never {
 		fmt.Fprintf(b, "    %s: not decided\n", l.Limit)
 		l.Shares.write(b)

@@ -147,11 +147,18 @@ func (p *Program) adminRoutes() []admin.Route {
 			Handler: programs.Functions(p.stores.conn, p.log)},
 		{Pattern: "GET /v1/upstreams", Summary: "the protections of the gateway's upstreams on this node", Role: access.Read,
 			Handler: protection.States(func() *protection.Set { return p.ready.current().protections })},
-		{Pattern: "/v1/explain", Summary: "the decision that a request would get, and why", Role: access.Read,
-			Handler: explain.New(explain.Config{Store: p.stores.main, Shares: p.stores.explainShares, Policies: func() *policy.Set { return p.ready.current().policies }, Draft: p.reloader.draft})},
+		{Pattern: "/v1/explain", Summary: "the decision that a request would get, and why", Role: access.Read, Handler: p.explainer()},
 		{Pattern: "GET /healthz", Summary: "whether the process runs; no token needed", Role: access.Public, Handler: api},
 		{Pattern: "GET /readyz", Summary: "readiness checks; no token needed, but for details", Role: access.Public, Handler: api},
 	}, p.liveRoutes(), p.operations(), p.editRoutes())
+}
+
+func (p *Program) explainer() http.Handler {
+	c := explain.Config{Store: p.stores.main, Shares: p.stores.explainShares, Policies: func() *policy.Set { return p.ready.current().policies }, Draft: p.reloader.draft}
+	if p.reloader.quota != nil {
+		c.Quota = p.reloader.quota
+	}
+	return explain.New(c)
 }
 
 func (p *Program) listPolicies(w http.ResponseWriter, _ *http.Request) {
