@@ -79,6 +79,29 @@ func TestDeployCompose(t *testing.T) {
 		t.Errorf("got %d nodes, want 2", nodes)
 	}
 	accepts(t, "check", "../"+dir+"/weir.yaml")
+	text, err := os.ReadFile("../" + dir + "/weir.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	quota := regexp.MustCompile(`(?m)^#   (grpc: .*quota_service.*)$`).FindSubmatch(text)
+	if quota == nil {
+		t.Fatal("weir.yaml has no comment with grpc.quota_service")
+	}
+	acceptsLimits(t, string(quota[1]), "domain: edge\ndescriptors: [{ key: user, rate_limit: { unit: second, requests_per_unit: 1000, algorithm: token_bucket } }]")
+}
+
+// acceptsLimits checks a policy file whose grpc.config is, or would be, a file with limits.
+func acceptsLimits(t *testing.T, policies, limits string) {
+	t.Helper()
+	dir := t.TempDir()
+	grpc := "grpc: { config: " + filepath.Join(dir, "limits.yaml") + ", "
+	policies = strings.NewReplacer("grpc: { config: /etc/weir/limits.yaml, ", grpc, "grpc: { ", grpc).Replace(policies)
+	for name, text := range map[string]string{"weir.yaml": policies, "limits.yaml": limits} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	accepts(t, "check", filepath.Join(dir, "weir.yaml"))
 }
 
 // TestDeployUnits checks the command lines and the confinement of the systemd units.
@@ -159,6 +182,11 @@ func TestDeployChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	accepts(t, "check", policies)
+	all := deployed[struct {
+		Config string
+		GRPC   struct{ Limits string } `yaml:"grpc"`
+	}](t, "deploy/helm/testdata/all.yaml")
+	acceptsLimits(t, all.Config, all.GRPC.Limits)
 	schema := deployed[struct{ Properties map[string]any }](t, dir+"/values.schema.json")
 	for name := range values {
 		if schema.Properties[name] == nil {
