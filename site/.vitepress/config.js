@@ -3,6 +3,7 @@ import { defineConfig } from 'vitepress'
 import { checkAnchors } from './anchors.js'
 import { githubSlug, repositoryLinks } from './links.js'
 import { copyPages, menu, sidebar } from './pages.js'
+import { checkReach } from './reach.js'
 import { tokenize } from './search.js'
 
 const repository = 'https://github.com/floodweir/weir'
@@ -43,7 +44,7 @@ export default defineConfig({
   srcDir: '.pages',
   cleanUrls: true,
   ignoreDeadLinks: false,
-  buildEnd: checkAnchors,
+  buildEnd: (config) => { checkAnchors(config); return checkReach(config) },
   head: [['link', { rel: 'icon', type: 'image/svg+xml', href: base + 'logo.svg' }]],
   vite: {
     publicDir: fileURLToPath(new URL('../public', import.meta.url)),

@@ -12,8 +12,8 @@ const languages = [
 // sidebar.json lists the pages by task: files of the repository without .md or .zh-CN.md.
 const groups = JSON.parse(readFileSync(new URL('../sidebar.json', import.meta.url), 'utf8'))
 
-// all has the file of each page in the repository, its copy, and its address and title.
-const all = groups.flatMap((group) => group.pages).flatMap((name) => {
+// pages has the file of each page in the repository, its copy, and its address and title.
+export const pages = groups.flatMap((group) => group.pages).flatMap((name) => {
   const target = name === 'README' ? 'index' : name.replace(/^docs\//, '').replace(/\/README$/, '/index')
   return languages.map(({ name: language, suffix, prefix }) => {
     const file = name + suffix
@@ -27,8 +27,8 @@ const all = groups.flatMap((group) => group.pages).flatMap((name) => {
   })
 })
 
-const byFile = new Map(all.map((page) => [page.file, page]))
-const byCopy = new Map(all.map((page) => [join(directory, page.copy), page]))
+const byFile = new Map(pages.map((page) => [page.file, page]))
+const byCopy = new Map(pages.map((page) => [join(directory, page.copy), page]))
 
 export const pageOfFile = (file) => byFile.get(file)
 export const pageOfCopy = (path) => byCopy.get(path)
@@ -37,7 +37,7 @@ export const pageOfCopy = (path) => byCopy.get(path)
 // Chinese ones in zh: its search takes the language of a page from the directory of its file.
 export function copyPages() {
   rmSync(directory, { recursive: true, force: true })
-  for (const page of all) {
+  for (const page of pages) {
     copy(page.file, page.copy)
     for (const [, image] of page.text.matchAll(/!\[[^\]]*\]\(([^):]+)\)/g)) {
       copy(posix.join(posix.dirname(page.file), image), posix.join(posix.dirname(page.copy), image))
@@ -52,7 +52,7 @@ function copy(from, to) {
 
 export function menu(names, language) {
   return names.map((name) => {
-    const { title, address } = all.find((page) => page.name === name && page.language === language)
+    const { title, address } = pages.find((page) => page.name === name && page.language === language)
     return { text: title, link: address }
   })
 }
