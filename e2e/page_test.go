@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -14,16 +13,17 @@ import (
 
 // A block is a fenced block of a page.
 type block struct {
-	kind string // sh, console, go, yaml, …
-	line int    // of its opening fence
-	text string
+	kind    string // sh, console, go, yaml, …
+	line    int    // of its opening fence
+	section string // the heading above it
+	text    string
 }
 
 // blocks returns the fenced blocks of a Markdown page.
 func blocks(page string) ([]block, error) {
 	var all []block
 	var open *block
-	n := 0
+	n, section := 0, ""
 	for line := range strings.Lines(page) {
 		n++
 		fence, found := strings.CutPrefix(strings.TrimSpace(line), "```")
@@ -31,8 +31,11 @@ func blocks(page string) ([]block, error) {
 		case !found && open != nil:
 			open.text += line
 		case !found:
+			if title, ok := strings.CutPrefix(line, "## "); ok {
+				section = strings.TrimSpace(title)
+			}
 		case open == nil:
-			open = &block{kind: fence, line: n}
+			open = &block{kind: fence, line: n, section: section}
 		case fence == "":
 			all = append(all, *open)
 			open = nil
@@ -52,6 +55,7 @@ type step struct {
 	command string
 	output  []string
 	judged  bool // the page shows its output
+	check   bool // a check of the test, which the page does not have
 }
 
 // steps returns the commands of a sh or console block. A command continues after a backslash
@@ -96,6 +100,7 @@ type terminal struct {
 	env     []string          // in addition to the test's own
 	instead map[string]string // replacements of commands
 	servers []server          // commands that run until the end of the page
+	record  *transcript
 	running []*process
 }
 
@@ -104,10 +109,12 @@ type terminal struct {
 type server struct{ prefix, ready, stops string }
 
 type process struct {
-	prefix string
-	cmd    *exec.Cmd
-	ended  chan struct{} // closed when it has ended
-	err    error
+	prefix  string
+	command string
+	cmd     *exec.Cmd
+	out     *timedOutput
+	ended   chan struct{} // closed when it has ended
+	err     error
 }
 
 // run runs one command and returns an error if its result differs from the page.
@@ -118,7 +125,7 @@ func (t *terminal) run(s step) error {
 	}
 	for _, v := range t.servers {
 		if strings.HasPrefix(command, v.prefix) {
-			return t.start(v, command)
+			return t.start(v, s.command, command)
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
@@ -126,10 +133,14 @@ func (t *terminal) run(s step) error {
 	where := filepath.Join(os.TempDir(), fmt.Sprintf("weir-page-%d-%p", os.Getpid(), t))
 	defer os.Remove(where)
 	cmd := t.command(ctx, command+"\nstatus=$?; pwd >'"+where+"'; exit $status")
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("line %d: %s: %w\n%s", s.line, s.command, err, &out)
+	out := newOutput()
+	cmd.Stdout, cmd.Stderr = out, out
+	err := cmd.Run()
+	if !s.check {
+		t.record.command(s.command, command, out)
+	}
+	if err != nil {
+		return fmt.Errorf("line %d: %s: %w\n%s", s.line, s.command, err, out)
 	}
 	if text, err := os.ReadFile(where); err == nil {
 		if dir := strings.TrimSpace(string(text)); dir != t.dir {
@@ -138,14 +149,14 @@ func (t *terminal) run(s step) error {
 	}
 	if s.judged && !like(s.output, strings.Split(strings.TrimRight(out.String(), "\n"), "\n")) {
 		return fmt.Errorf("line %d: %s: the page says that it prints\n%s\nand it prints\n%s",
-			s.line, s.command, strings.Join(s.output, "\n"), &out)
+			s.line, s.command, strings.Join(s.output, "\n"), out)
 	}
 	return nil
 }
 
 // start starts a server in place of a running one of the same kind and waits until it is
-// ready.
-func (t *terminal) start(v server, command string) error {
+// ready. typed is the command of the page.
+func (t *terminal) start(v server, typed, command string) error {
 	t.stop(v.prefix)
 	if v.stops != "" {
 		t.stop(v.stops)
@@ -153,9 +164,8 @@ func (t *terminal) start(v server, command string) error {
 	if t.command(context.Background(), v.ready).Run() == nil {
 		return fmt.Errorf("%s: its port is already in use (%s)", command, v.ready)
 	}
-	p := &process{prefix: v.prefix, cmd: t.command(context.Background(), "exec "+command), ended: make(chan struct{})}
-	var out bytes.Buffer
-	p.cmd.Stdout, p.cmd.Stderr = &out, &out
+	p := &process{prefix: v.prefix, command: typed, cmd: t.command(context.Background(), "exec "+command), out: newOutput(), ended: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}
@@ -167,12 +177,13 @@ func (t *terminal) start(v server, command string) error {
 	for {
 		select {
 		case <-p.ended:
-			return fmt.Errorf("%s: ended before it was ready: %v\n%s", command, p.err, &out)
+			return fmt.Errorf("%s: ended before it was ready: %v\n%s", command, p.err, p.out)
 		case <-deadline:
 			t.stop(v.prefix)
-			return fmt.Errorf("%s: not ready after 3 minutes (%s)\n%s", command, v.ready, &out)
+			return fmt.Errorf("%s: not ready after 3 minutes (%s)\n%s", command, v.ready, p.out)
 		case <-tick.C:
 			if t.command(context.Background(), v.ready).Run() == nil {
+				t.record.command(typed, command, p.out)
 				return nil
 			}
 		}
@@ -194,6 +205,7 @@ func (t *terminal) stop(prefix string) {
 			syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 			<-p.ended
 		}
+		t.record.stopped(p.command, p.out)
 	}
 	t.running = rest
 }

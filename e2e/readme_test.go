@@ -115,7 +115,9 @@ func (w *pageWorker) read(t *testing.T, page string) {
 	}
 	w.own.Lock()
 	defer w.own.Unlock()
-	term := &terminal{dir: dir, env: w.env, instead: instead, servers: servers}
+	record, write := transcriptOf(t, page)
+	defer write()
+	term := &terminal{dir: dir, env: w.env, instead: instead, servers: servers, record: record}
 	defer term.stop("")
 	for _, err := range follow(term, string(text)) {
 		t.Errorf("%s: %v", page, err)
@@ -181,6 +183,7 @@ func follow(term *terminal, page string) (wrong []error) {
 		return []error{err}
 	}
 	for _, b := range bs {
+		term.record.begin(b.section)
 		if err := term.do(b); err != nil {
 			wrong = append(wrong, err)
 		}
@@ -227,11 +230,12 @@ func (t *terminal) policies(b block) error {
 	if err := os.WriteFile(filepath.Join(t.dir, name), []byte(b.text), 0o644); err != nil {
 		return err
 	}
+	t.record.file(name)
 	command := "weir check "
 	if strings.HasSuffix(name, "_test.yaml") {
 		command = "weir test "
 	}
-	return t.run(step{line: b.line, command: command + name})
+	return t.run(step{line: b.line, command: command + name, check: true})
 }
 
 // around is the code that a fragment assumes.
@@ -254,6 +258,7 @@ func _() {
 // A block with a file name in its first line is only written, for the commands below it.
 func (t *terminal) program(b block) error {
 	if m := goFile.FindStringSubmatch(b.text); m != nil {
+		t.record.file(m[1])
 		return os.WriteFile(filepath.Join(t.dir, m[1]), []byte(b.text), 0o644)
 	}
 	tree := t.dir
@@ -293,7 +298,7 @@ func (t *terminal) program(b block) error {
 	}
 	in := *t
 	in.dir = tree
-	return in.run(step{line: b.line, command: "go " + verb + " ./e2e/" + filepath.Base(dir)})
+	return in.run(step{line: b.line, command: "go " + verb + " ./e2e/" + filepath.Base(dir), check: true})
 }
 
 // allSources holds every Go file of the tree, passed through flush.

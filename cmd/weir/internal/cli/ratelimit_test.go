@@ -261,4 +261,7 @@ func TestAIGateway(t *testing.T) {
 			t.Errorf("request %d: %s, want %s", i+1, got, want)
 		}
 	}
+	if !strings.Contains(r.log.String(), "level=WARN msg=listening interface=http") { // as envoyproxy/ratelimit
+		t.Errorf("log = %s, want the addresses at the default level", r.log)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
@@ -109,10 +110,14 @@ func (p *Program) newHTTP(name, addr string, handler http.Handler, readTimeout t
 // newListener returns the listener of an interface.
 func (p *Program) newListener(name, addr string, s server) *listener {
 	flag := "--listen-" + name
-	if variable := ratelimitVariables[name]; p.config.RateLimit != nil && variable != "" {
-		flag = variable
+	level := slog.LevelInfo
+	if p.config.RateLimit != nil {
+		level = slog.LevelWarn // as envoyproxy/ratelimit, which prints nothing else when it is ready
+		if variable := ratelimitVariables[name]; variable != "" {
+			flag = variable
+		}
 	}
-	return &listener{name: name, flag: flag, addr: addr, server: s, maxConnections: p.maxConnections(), metrics: p.observers.metrics}
+	return &listener{name: name, flag: flag, addr: addr, server: s, level: level, maxConnections: p.maxConnections(), metrics: p.observers.metrics}
 }
 
 // maxConnections returns the maximum of open connections of each listener.

@@ -39,6 +39,7 @@ type listener struct {
 	maxConnections int
 	metrics        *metrics.Metrics
 
+	level  slog.Level // of the log line that it listens
 	server server
 
 	bound net.Addr
@@ -89,7 +90,7 @@ func (l *listener) start(log *slog.Logger, failed chan<- error) error {
 	if l.scheme != "" {
 		at = slog.String("url", l.url())
 	}
-	log.Info("listening", slog.String("interface", l.name), at)
+	log.Log(context.Background(), l.level, "listening", slog.String("interface", l.name), at)
 	return nil
 }
 
