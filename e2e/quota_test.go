@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -34,19 +35,10 @@ const quotaLimit = "1000/s burst 3000"
 // and one client is killed. All together admit no more than the limit.
 func TestQuotaService(t *testing.T) {
 	t.Parallel()
-	binary, store := programtest.Weir(t), "redis://"+redistest.Start(t).Addr
-	file := filepath.Join(t.TempDir(), "weir.yaml")
-	dir, err := filepath.Abs("testdata/quota")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := fmt.Sprintf("store: %s\ngrpc: { config: %s, quota_service: { domains: edge } }\n", store, dir)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	binary, file := programtest.Weir(t), quotaFile(t, "redis://"+redistest.Start(t).Addr)
 	var servers [3]*quotaServer
 	for i := range servers {
-		servers[i] = startQuotaServer(t, binary, file)
+		servers[i] = startQuotaServer(t, binary, file, porttest.Address(t))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(usual(26, 90))*time.Second)
 	defer cancel()
@@ -79,17 +71,69 @@ func TestQuotaService(t *testing.T) {
 	}
 }
 
-// A quotaServer is a weir process.
-type quotaServer struct {
-	cmd  *exec.Cmd
-	grpc string
+// TestQuotaServiceMemory kills a server whose store is its memory, and starts another one at once. It
+// grants nothing while clients may still use what the killed one has granted, nor does the first one.
+func TestQuotaServiceMemory(t *testing.T) {
+	t.Parallel()
+	binary, file := programtest.Weir(t), quotaFile(t, "memory")
+	server := startQuotaServer(t, binary, file, porttest.Address(t))
+	ctx, cancel := context.WithTimeout(t.Context(), 51*time.Second)
+	defer cancel()
+	var log quotaLog
+	var wg sync.WaitGroup
+	for range 3 {
+		c := &quotaClient{t: t, http: h2c(t), log: &log, servers: []string{server.grpc}}
+		wg.Go(func() { c.run(ctx) })
+	}
+	<-time.After(25 * time.Second)
+	before := log.count()
+	if err := server.cmd.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = server.cmd.Wait() // it was killed
+	server = startQuotaServer(t, binary, file, server.grpc)
+	<-time.After(24 * time.Second)
+	out, err := exec.Command(binary, "explain", "--domain", "edge", "--bucket", "user=x", "--admin", "http://"+server.admin).CombinedOutput()
+	if text := string(out); err != nil || !strings.Contains(text, "bucket user=x of edge: clients decide") || !strings.Contains(text, "divided: 3 clients hold ") {
+		t.Errorf("weir explain: %v\n%s", err, text)
+	}
+	wg.Wait()
+	total, excess := log.replay()
+	t.Logf("%d admissions, %d of them before the kill", total, before)
+	if excess > 0 {
+		t.Errorf("%d of %d admissions exceed the limit, want none", excess, total)
+	}
+	if before < 3000 || total < before+3000 {
+		t.Errorf("%d admissions, %d of them before the kill, want 3000 before and after", total, before)
+	}
 }
 
-func startQuotaServer(t *testing.T, binary, file string) *quotaServer {
+// quotaFile writes a policy file with the limits of testdata/quota.
+func quotaFile(t *testing.T, store string) string {
 	t.Helper()
-	grpc, api := porttest.Address(t), porttest.Address(t)
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	dir, err := filepath.Abs("testdata/quota")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("store: %s\ngrpc: { config: %s, quota_service: { domains: edge, ttl: 14s } }\n", store, dir)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// A quotaServer is a weir process.
+type quotaServer struct {
+	cmd         *exec.Cmd
+	grpc, admin string
+}
+
+func startQuotaServer(t *testing.T, binary, file, grpc string) *quotaServer {
+	t.Helper()
+	api, admin := porttest.Address(t), porttest.Address(t)
 	var log bytes.Buffer
-	cmd := exec.Command(binary, "serve", file, "--listen-gateway", "off", "--listen-http", api, "--listen-grpc", grpc, "--listen-resp", "off", "--listen-admin", "off")
+	cmd := exec.Command(binary, "serve", file, "--listen-gateway", "off", "--listen-http", api, "--listen-grpc", grpc, "--listen-resp", "off", "--listen-admin", admin)
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -102,7 +146,7 @@ func startQuotaServer(t *testing.T, binary, file string) *quotaServer {
 		}
 	})
 	awaitStatus(t, "http://"+api+"/readyz", 200)
-	return &quotaServer{cmd, grpc}
+	return &quotaServer{cmd, grpc, admin}
 }
 
 // A quotaLog merges the admissions of all clients.
@@ -113,6 +157,16 @@ type quotaLog struct {
 }
 
 type quotaAdmission struct{ at, n int64 }
+
+// count returns the number of admissions.
+func (l *quotaLog) count() (n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.all {
+		n += a.n
+	}
+	return n
+}
 
 // replay returns the number of admissions, and of those that exceed the limit.
 func (l *quotaLog) replay() (total, excess int64) {

@@ -148,3 +148,38 @@ func (o *timedOutput) times() (took, silence time.Duration) {
 	now := time.Now()
 	return now.Sub(o.begin), max(o.longest, now.Sub(o.last))
 }
+
+// TestTranscript checks what a transcript has, and that silence of other commands than go is an error.
+func TestTranscript(t *testing.T) {
+	after := func(d time.Duration, text string) *timedOutput {
+		begin := time.Now().Add(-d)
+		o := &timedOutput{begin: begin, last: begin}
+		if text != "" {
+			fmt.Fprintln(o, text)
+		}
+		return o
+	}
+	r := &transcript{}
+	r.begin("One")
+	r.file("main.go")
+	r.command("weir a", "weir a", after(time.Second, "quick"))
+	r.command("weir b", "weir c", after(3*time.Second, "late"))
+	r.begin("One")
+	r.begin("Two")
+	r.command("go run .", "go run .", after(3*time.Second, ""))
+	if len(r.silent) != 1 || !strings.HasPrefix(r.silent[0], "weir b: prints nothing for 3.") {
+		t.Errorf("silent = %q, want weir b", r.silent)
+	}
+	r.silent = nil
+	file := filepath.Join(t.TempDir(), "page.txt")
+	r.write(t, file)
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "   4.0 s  One\n   3.0 s  Two\n\n## One\n\n(saves main.go)\n$ weir a\nquick\n(1.0 s, prints nothing for 1.0 s)\n" +
+		"$ weir b\n(in its place: weir c)\nlate\n(3.0 s, prints nothing for 3.0 s)\n\n## Two\n\n$ go run .\n(3.0 s, prints nothing for 3.0 s)\n"
+	if string(got) != want {
+		t.Errorf("transcript =\n%s\nwant\n%s", got, want)
+	}
+}
