@@ -44,7 +44,7 @@ func (c *Config) explainBucket(ctx context.Context, q Question, divided bool) (*
 	if l == nil {
 		return a, nil
 	}
-	p := Policy{Name: m.Path, Matched: true, Mode: "enforce", Enforced: !l.Shadow, Key: m.Key, Blocks: l.Blocks()}
+	p := Policy{Name: m.Path, Matched: true, Mode: "enforce", Enforced: !l.Shadow, Key: m.Key, Cost: 1, Blocks: l.Blocks()}
 	switch {
 	case l.Shadow:
 		p.Mode = "shadow"

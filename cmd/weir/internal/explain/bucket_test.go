@@ -61,9 +61,9 @@ descriptors:
 		want  string // the text, or the detail of a problem
 	}{
 		{"domain=api&bucket=user=x", quota{limits: limits}, access.Operate, "bucket user=x of api: clients decide by their parts of the limit\n" +
-			"  user: enforced, key |envoy|3:api|4:user|1:x\n    1000/s burst 1000\n      divided: 2 clients hold 50.0% of the rate, 5.0% more than their demand\n"},
+			"  user: enforced, key |envoy|3:api|4:user|1:x, cost 1\n    1000/s burst 1000\n      divided: 2 clients hold 50.0% of the rate, 5.0% more than their demand\n"},
 		{"domain=api&bucket=user=x", quota{limits, away}, access.Operate, "      shares unknown: ledger: store unavailable: refused\n"},
-		{"domain=api&bucket=user=x", quota{limits: limits}, access.Read, "  as if unused: the role read does not see the state of a key\n  user: enforced, key |envoy|3:api|4:user|1:x\n    1000/s burst 1000\n      divided: no client holds a share\n"},
+		{"domain=api&bucket=user=x", quota{limits: limits}, access.Read, "  as if unused: the role read does not see the state of a key\n  user: enforced, key |envoy|3:api|4:user|1:x, cost 1\n    1000/s burst 1000\n      divided: no client holds a share\n"},
 		{"domain=api&bucket=closed=x", quota{limits: limits}, access.Operate, "bucket closed=x of api: denied by closed with status 429, would never pass\n  closed: enforced\n    blocks the request\n"},
 		{"domain=api&bucket=open=x", quota{limits: limits}, access.Operate, "bucket open=x of api: clients admit every request\n  open: enforced\n"},
 		{"domain=api&bucket=trial=x", quota{limits: limits}, access.Operate, "bucket trial=x of api: clients admit every request\n  trial: in shadow"},

@@ -81,11 +81,8 @@ func (p *Policy) write(b *strings.Builder) {
 		return
 	}
 	fmt.Fprintf(b, "  %s: %s", p.Name, p.how())
-	if p.Key != "" { // a limit of 0 has no state
-		fmt.Fprintf(b, ", key %s", Printable(p.Key))
-	}
-	if p.Cost > 0 {
-		fmt.Fprintf(b, ", cost %d", p.Cost)
+	if p.Key != "" { // a bucket's limit of 0 has no state
+		fmt.Fprintf(b, ", key %s, cost %d", Printable(p.Key), p.Cost)
 	}
 	if p.Count != "" {
 		fmt.Fprintf(b, ", counts %s", p.Count)
