@@ -8,8 +8,8 @@
 //
 // New returns a handler with the same answers over HTTP. It accepts POST with a
 // [Question] in JSON, and GET with the parameters method, url, host, path, client_ip
-// and any number of header=NAME:VALUE, or domain and bucket=KEY=VALUE for a bucket of Envoy's
-// quota service. A question can have a draft of the policy file; the answer then has the
+// and any number of header=NAME:VALUE. For a bucket of Envoy's quota service these are domain and
+// bucket=KEY=VALUE. A question can have a draft of the policy file; the answer then has the
 // decisions under both.
 //
 // # Guarantees
