@@ -101,6 +101,7 @@ var layout = map[string]row{
 	"share/internal/*":  {layer: 2}, // the arithmetic of parts
 	"share/redisledger": {layer: 4}, // in Redis
 	"share/ledgertest":  {layer: 4}, // the conformance suite of ledgers
+	"share/regions":     {layer: 4}, // parts of limits for regions
 
 	"protect": {layer: 2}, // protection by resource, for every interface
 

@@ -47,35 +47,16 @@ func Divide(l weir.Limit) (*Limit, error) {
 		return nil, fmt.Errorf("share: limit %q: %w: cannot be divided: %s", l.Brief(), weir.ErrInvalid, reason)
 	}
 	d := &Limit{Limit: l, Text: l.String(), Whole: Part{l.Count(), l.Count()}}
-	switch c := l.Config().(type) {
-	case nil:
+	if l.IsZero() {
 		return nil, fmt.Errorf("share: limit: %w: got the zero Limit, want a limit", weir.ErrInvalid)
-	case weir.TokenBucket:
-		switch {
-		case c.Interval:
-			return refuse("a refill at the end of an interval comes at once, and each holder would have to know when")
-		case c.Warmup != 0:
-			return refuse("the warm-up of a holder would not depend on the others")
-		case c.Initial != nil:
-			return refuse("a holder does not know when a key is new")
-		}
+	}
+	if reason := Undivided(l); reason != "" {
+		return refuse(reason)
+	}
+	switch c := l.Config().(type) {
+	case weir.TokenBucket, weir.LeakyBucket:
 		d.Bucket = true
-	case weir.LeakyBucket:
-		switch {
-		case c.Queue:
-			return refuse("holders would delay independently, so requests would not leave one after the other")
-		case c.Nginx:
-			return refuse("nginx counts milliseconds and thousandths of a request, which have no exact parts")
-		case c.Shared:
-			return refuse("limits with different bursts share its state")
-		}
-		d.Bucket = true
-	case weir.FixedWindow:
-		if !c.Epoch && c.Calendar == "" {
-			return refuse("a window begins with the first request of a key, which only one process knows; add anchor epoch")
-		}
-		d.Labels = true
-	case weir.SlidingWindow:
+	case weir.FixedWindow, weir.SlidingWindow:
 		d.Labels = true
 	case weir.SlidingLog:
 		if c.Count > largest {
@@ -83,8 +64,6 @@ func Divide(l weir.Limit) (*Limit, error) {
 		}
 	case weir.Concurrency:
 		return refuse("any process may renew or free a slot by its id")
-	default:
-		return refuse(l.Algorithm() + " has tokens of several tenants")
 	}
 	if l.Capacity() < smallest {
 		return refuse(fmt.Sprintf("its capacity is less than %d", smallest))
@@ -101,6 +80,39 @@ func Divide(l weir.Limit) (*Limit, error) {
 		}
 	}
 	return d, nil
+}
+
+// Undivided returns the reason why parts of l would together admit what l denies, whatever their
+// sizes; "" if they would not.
+func Undivided(l weir.Limit) string {
+	switch c := l.Config().(type) {
+	case weir.TokenBucket:
+		switch {
+		case c.Interval:
+			return "a refill at the end of an interval comes at once, and each holder would have to know when"
+		case c.Warmup != 0:
+			return "the warm-up of a holder would not depend on the others"
+		case c.Initial != nil:
+			return "a holder does not know when a key is new"
+		}
+	case weir.LeakyBucket:
+		switch {
+		case c.Queue:
+			return "holders would delay independently, so requests would not leave one after the other"
+		case c.Nginx:
+			return "nginx counts milliseconds and thousandths of a request, which have no exact parts"
+		case c.Shared:
+			return "limits with different bursts share its state"
+		}
+	case weir.FixedWindow:
+		if !c.Epoch && c.Calendar == "" {
+			return "a window begins with the first request of a key, which only one process knows; add anchor epoch"
+		}
+	case weir.SlidingWindow, weir.SlidingLog, weir.Concurrency:
+	default:
+		return l.Algorithm() + " has tokens of several tenants"
+	}
+	return ""
 }
 
 // rule returns the arithmetic of a part, or nil if nothing fits it.

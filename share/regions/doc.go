@@ -1,0 +1,22 @@
+// Package regions divides limits among regions, each with a store of its own.
+//
+//	store, err := regions.New(own, rest, regions.Config{Part: 40, Rest: 20})
+//
+// Each region has a declared part of every limit, in percent. It decides by that part in its own
+// store, and keeps it while it is disconnected. What the parts leave is the rest. All regions
+// share it by a second store, such as a share.Store on a ledger that all regions reach. A request
+// that the own part denies is decided by the rest.
+//
+// # Guarantees
+//
+// The parts and the rest are limits, and together not more than the limit. Each request is charged
+// to one of them. Therefore everything that all regions admit, one limit admits too, if each store
+// keeps its own limit. No message between regions is needed for that, so none can be lost.
+//
+// Buckets and logs refill by the clocks of several stores. The parts refill more slowly by a
+// thousandth, so clocks whose rates differ by as much give no excess. Windows are by the At of
+// decisions: the clocks of the stores must be synchronized.
+//
+// A request fits the own part or the rest as a whole. One whose cost is larger than both is denied.
+// Reservations and slots of concurrency are those of the own part.
+package regions
