@@ -107,6 +107,10 @@ type Config struct {
 	// Weighted lends by weight; otherwise first come, first served. It requires Tenants.
 	Weighted bool
 
+	// EachRegion gives the whole limits to each region, for stores of package share/regions. Otherwise
+	// regions divide them.
+	EachRegion bool
+
 	// Shares divides the limits among processes, for stores of package share. A policy with shares
 	// counts admitted requests, and has no Settle, Zone and Tenants.
 	Shares Shares

@@ -111,6 +111,14 @@ func (s *Set) Shares(key string) (Shares, bool) {
 	return m.config.Shares, true
 }
 
+// EachRegion returns the EachRegion of the policy or candidate with a key such as Charge.Key; false if
+// there is none.
+func (s *Set) EachRegion(key string) bool {
+	name, _, _ := strings.Cut(key, "|")
+	m := s.byName[name]
+	return m != nil && m.config.EachRegion
+}
+
 // Policy returns the policy or candidate with a name, or nil.
 func (s *Set) Policy(name string) *Policy {
 	if m := s.byName[name]; m != nil {

@@ -28,6 +28,7 @@ type decoder struct {
 	prices       *budget.Prices                    // nil if there are none, or for pricesFailed
 	pricesFailed bool
 	shares       policy.Shares // the default of policies
+	regions      *Regions      // nil: none
 	bodiless     string        // the field because of which no interface reads the bodies of requests; "" if one does
 }
 

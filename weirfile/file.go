@@ -39,6 +39,9 @@ type File struct {
 	// also the default of the policies, which have it already.
 	Shares policy.Shares
 
+	// Regions lists the regions that divide the limits; nil if omitted.
+	Regions *Regions
+
 	// System configures the rejection of requests while the process is overloaded; nil if
 	// omitted.
 	System *SystemRules
@@ -262,6 +265,8 @@ func (d *decoder) file(root strict.Node, f *File) {
 	d.failover(m.at("failover"), &f.Failover)
 	f.Shares = d.readShares(m.at("shares"))
 	d.shares = f.Shares
+	f.Regions = d.readRegions(m.at("regions"))
+	d.regions = f.Regions
 	d.gateway(m.at("gateway"), &f.Gateway)
 	f.System = d.system(m.at("system"))
 	d.http(m.at("http"), &f.HTTP)

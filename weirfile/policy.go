@@ -40,6 +40,7 @@ func (r *policyReader) config(m mapping) policy.Config {
 	c.Weighted = surplus == grammar.Weighted
 	r.nginx(m.at("nginx"), &c)
 	policyShares(r, m, &c)
+	policyRegions(r, m, &c)
 	return c
 }
 

@@ -11,6 +11,7 @@ var File = &Shape{Kind: Map, Def: "file", Fields: []Field{
 		Examples: []any{"redis://127.0.0.1:6379/0", "redis+sentinel://a:26379,b:26379/main", "redis+cluster://a:7000,b:7000"}, Shape: store},
 	{Name: "failover", Doc: "what happens when the store is slow or unavailable", Shape: failover},
 	{Name: "shares", Doc: "whether processes divide limits and decide by their parts without the store: the default of policies, and for limits that come with requests", Default: "off", Shape: shares},
+	{Name: "regions", Doc: "regions with stores of their own, which divide all limits", Shape: regions},
 	{Name: "gateway", Doc: "the reverse proxy, which applies the policies to every request", Shape: gateway},
 	{Name: "http", Doc: "the HTTP API, also for auth_request, ForwardAuth and forward_auth", Shape: http},
 	{Name: "grpc", Doc: "the interface for Envoy's rate limit protocol", Shape: grpc},
@@ -47,6 +48,24 @@ var shares = &Shape{Kind: Choice, Def: "shares", Want: wantShares, Any: []*Shape
 			Shape: &Shape{Kind: Duration, Shortest: time.Second, Longest: time.Hour}},
 		{Name: "largest", Doc: "the largest part of a limit for one process, in percent", Default: 100, Shape: percent},
 	}},
+}}
+
+const wantPart = "want a percentage from 1 to 100, or auto for no part of its own"
+
+var regions = &Shape{Kind: Map, Def: "regions", Fields: []Field{
+	{Name: "members", Doc: "the regions and their parts; what these leave of 100 percent is the rest", Required: true, Shape: &Shape{
+		Kind: List, Want: "want a list of regions such as { name: eu, part: 40 }", Of: &Shape{Kind: Map, Def: "region", Fields: []Field{
+			{Name: "name", Doc: "the name of the region", Required: true, Examples: []any{"eu"}, Shape: name},
+			{Name: "part", Doc: "the part of each limit that it has for itself, in percent; auto: none, it has only the rest", Required: true, Examples: []any{40}, Shape: &Shape{
+				Kind: Choice, Want: wantPart, Any: []*Shape{{Kind: Integer, Least: 1, Most: 100, Want: wantPart}, {Kind: Word, Words: []string{"auto"}, Want: wantPart}},
+			}},
+			{Name: "store", Doc: "its store, as in store", Examples: []any{"redis://eu.internal:6379/0"}, Shape: store},
+		}},
+	}},
+	{Name: "here", Doc: "the region of this process", Examples: []any{"eu"}, Shape: name},
+	{Name: "global", Doc: "the Redis or Valkey by which all regions share the rest", Examples: []any{"redis://global.internal:6379/0"}, Shape: store},
+	{Name: "lease", Doc: "the time for which a process may use its part of the rest without it", Default: "10s",
+		Shape: &Shape{Kind: Duration, Shortest: time.Second, Longest: time.Hour}},
 }}
 
 var gateway = &Shape{Kind: Map, Def: "gateway", Fields: []Field{

@@ -36,6 +36,7 @@ var policies = &Shape{Kind: Map, Def: "policy", OneOf: [][]string{{"limits"}, {"
 	{Name: "failures", Doc: "the statuses that count as failures", Default: []string{"4xx", "5xx"}, Examples: []any{[]any{401, 403, "5xx", "500-504"}}, Shape: failures},
 	{Name: "on_denied", Doc: "the response to a denied request", Shape: onDenied},
 	{Name: "on_store_error", Doc: "what happens to a request that the store cannot decide", Default: string(policy.Local), Shape: failMode},
+	{Name: "regions", Doc: "divide: the regions of the file divide the limits; each: every region has all of them", Default: "divide", Shape: &Shape{Kind: Word, Words: []string{"divide", "each"}}},
 	{Name: "shares", Doc: "auto: processes divide the limits, and decide by their parts without the store; or the bounds of the parts", Default: "off", Shape: shares},
 	{Name: "mode", Doc: "enforce; shadow decides and counts but admits every request; off decides nothing", Default: string(policy.Enforce), Shape: mode},
 	{Name: "percent", Doc: "the percentage of keys for which it is enforced; the others are in shadow", Default: 100, Shape: percent},

@@ -154,6 +154,7 @@ func summary(name string, f *weirfile.File) string {
 	if f.Store != "" {
 		fmt.Fprintf(&b, "store: %s\n", config.Redacted(f.Store))
 	}
+	regionsText(&b, f.Regions)
 	for _, r := range f.Gateway.Routes {
 		fmt.Fprintf(&b, "route: %s%s -> %s%s\n", r.Host, r.Path, r.Upstream.Redacted(), routeProtections(r.Protections))
 	}
@@ -196,6 +197,28 @@ func summary(name string, f *weirfile.File) string {
 		functions(&b, f.Functions)
 	}
 	return b.String()
+}
+
+// regionsText prints the part of each region, and the rest.
+func regionsText(b *strings.Builder, r *weirfile.Regions) {
+	if r == nil {
+		return
+	}
+	for _, m := range r.Members {
+		fmt.Fprintf(b, "region: %s: ", m.Name)
+		if m.Part > 0 {
+			fmt.Fprintf(b, "%d%% of each limit", m.Part)
+		} else {
+			b.WriteString("no part of its own")
+		}
+		if m.Store != "" {
+			fmt.Fprintf(b, ", in %s", config.Redacted(m.Store))
+		}
+		b.WriteByte('\n')
+	}
+	if n := r.Rest(); n > 0 {
+		fmt.Fprintf(b, "rest: %d%% of each limit, shared in %s\n", n, config.Redacted(r.Global))
+	}
 }
 
 // tenants prints the guaranteed minimum of each tenant.
@@ -341,6 +364,7 @@ func nonDefaults(c policy.Config) (more []string) {
 	say(c.OnDenied.Redirect != "", "to %s", c.OnDenied.Redirect)
 	say(c.OnDenied.Wait > 0, "waits up to %v", c.OnDenied.Wait)
 	say(c.OnStoreError != policy.Local, "%s if the store fails", c.OnStoreError)
+	say(c.EachRegion, "whole in each region")
 	if s := c.Shares; s.Auto {
 		say(true, "divided into shares of at most %d%%, for %v", cmp.Or(s.Largest, 100), cmp.Or(s.Lease, share.DefaultLease))
 	}

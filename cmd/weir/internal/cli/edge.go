@@ -75,13 +75,13 @@ func edgeNginxCommand(w *app) *cobra.Command {
 				given[name] = *value
 			}
 		}
-		s, err := config.Complete(f, config.Source{File: f.Name, Flags: given, Env: edgeEnv(w.getenv)})
+		s, err := config.Complete(f, config.Source{File: f.Name, Flags: given, Env: edgeEnv(w.getenv), AnyRegion: true})
 		if err != nil {
 			return &exit{exitUsage, err}
 		}
 		p := progress.Start(w.stderr, progress.Doing("compiling policies"))
 		defer p.Done()
-		text, err := edge.Conf(f.Policies, edge.Options{Only: only, Local: policy.FailMode(local)}, edge.Input{
+		text, err := edge.Conf(f.Policies, edge.Options{Only: only, Local: policy.FailMode(local), Regions: f.Regions != nil}, edge.Input{
 			Store: s.Store, Deadline: s.Deadline, Fields: s.Gateway.Fields, Jitter: s.Gateway.RetryJitter,
 			Follow: s.Published, Client: s.Gateway.Client, File: f.Name, Lua: lua, Init: init, InitWorker: initWorker,
 		})

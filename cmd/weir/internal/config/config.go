@@ -40,6 +40,11 @@ type Config struct {
 	// Shares configures the shares of limits that come with requests, without a policy.
 	Shares policy.Shares
 
+	// Regions lists the regions that divide the limits, and Region is that of this process; nil and
+	// zero if there are none.
+	Regions *weirfile.Regions
+	Region  weirfile.Region
+
 	// RateLimit is not nil for `weir ratelimit`.
 	RateLimit *RateLimit
 
@@ -141,6 +146,10 @@ type Source struct {
 	Flags map[string]string // the given flags, by name
 	Env   func(string) string
 
+	// AnyRegion makes a process that names no region one of the first region, for commands that decide
+	// nothing.
+	AnyRegion bool
+
 	RateLimit *RateLimit // nil: not `weir ratelimit`
 }
 
@@ -167,7 +176,7 @@ func Load(s Source) (*Config, error) {
 // Complete is like Load for a file that is already read.
 func Complete(file *weirfile.File, s Source) (*Config, error) {
 	c := &Config{File: s.File, Text: file.Text, Policies: file.Policies, RateLimit: s.RateLimit}
-	c.System, c.Shares = file.System, file.Shares
+	c.System, c.Shares, c.Regions = file.System, file.Shares, file.Regions
 	c.Gateway.Routes = file.Gateway.Routes
 	c.Gateway.Client = file.Gateway.Client
 	c.Gateway.Fields = file.Gateway.Fields
@@ -201,11 +210,20 @@ func Complete(file *weirfile.File, s Source) (*Config, error) {
 	if n := file.Failover.Nodes; n != 0 {
 		inFile["nodes"] = strconv.Itoa(n)
 	}
+	if r := file.Regions; r != nil {
+		inFile["region"] = r.Here
+		if r.Here == "" && s.AnyRegion {
+			inFile["region"] = r.Members[0].Name
+		}
+	}
 	var errs []error
 	for _, setting := range Settings() {
 		where, value := s.value(setting, inFile)
 		if err := setting.set(c, value); err != nil {
 			errs = append(errs, fmt.Errorf("%s %q: %w", where, Redacted(value), err))
+		}
+		if setting.Name == "region" && c.Region.Store != "" {
+			inFile["store"] = c.Region.Store
 		}
 	}
 	errs = append(errs, c.check()...)
@@ -240,6 +258,9 @@ func (c *Config) check() (errs []error) {
 	}
 	if c.Published && c.Store == "memory" {
 		errs = append(errs, errors.New("--policies store: want the --store of a Redis, where policies are published"))
+	}
+	if c.Regions != nil && len(c.GRPC.QuotaService.Domains) > 0 {
+		errs = append(errs, errors.New("grpc.quota_service: want none with regions: its clients hold parts of whole limits"))
 	}
 	if len(c.GRPC.QuotaService.Domains) > 0 && c.GRPC.Config == "" {
 		errs = append(errs, errors.New("grpc.quota_service: want grpc.config too, with the limits of its domains"))

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -65,6 +66,10 @@ func tlsSettings(name string, of func(*Config) *TLS) []Setting {
 
 func settings() []Setting {
 	return []Setting{
+		{
+			"region", "", "`NAME` of the region of this process among the regions of the file; its store there is the default of --store",
+			func(c *Config, v string) error { return c.setRegion(v) },
+		},
 		{
 			"store", "memory",
 			"store of the state: memory, or the `URL` of a Redis: redis://, rediss://, redis+sentinel:// or redis+cluster://HOST:PORT,HOST:PORT",
@@ -209,6 +214,21 @@ func settings() []Setting {
 			},
 		},
 	}
+}
+
+// setRegion sets the region of this process.
+func (c *Config) setRegion(name string) error {
+	if c.Regions == nil {
+		if name != "" {
+			return errors.New("want none, or regions in the file")
+		}
+		return nil
+	}
+	ok := false
+	if c.Region, ok = c.Regions.Region(name); !ok {
+		return fmt.Errorf("want the region of this process: one of %s", strings.Join(c.Regions.Names(), ", "))
+	}
+	return nil
 }
 
 // Log configures the log.

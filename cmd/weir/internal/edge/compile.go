@@ -21,6 +21,9 @@ type Options struct {
 	// Local replaces on_store_error: local, which nginx does not support, by Open or
 	// Closed; Closed if empty.
 	Local policy.FailMode
+
+	// Regions means that regions divide limits, which nginx does not support.
+	Regions bool
 }
 
 // MaxPlan is the maximum size of a plan, in bytes of JSON. Every nginx worker reads it.
@@ -32,7 +35,7 @@ func Compile(set *policy.Set, o Options) (*Plan, error) {
 	c := &compiler{
 		Collector: fault.Collector{File: "edge", Max: maxErrors},
 		plan:      &Plan{Format: Format, Script: redisstore.Script(), Prefix: outline.KeyPrefix(redisstore.DefaultPrefix), Rules: []Rule{}, Policies: []Policy{}},
-		local:     o.Local, rules: map[string]int{},
+		local:     o.Local, regions: o.Regions, rules: map[string]int{},
 	}
 	if o.Local != "" && o.Local != policy.Open && o.Local != policy.Closed {
 		c.Add("local", fault.Quote(string(o.Local)), "want open or closed")

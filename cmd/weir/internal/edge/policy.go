@@ -20,6 +20,8 @@ type compiler struct {
 	fault.Collector
 	plan  *Plan
 	local policy.FailMode
+
+	regions bool
 	rules map[string]int // positions in plan.Rules, from 1, by the text of the limit
 }
 
@@ -83,6 +85,9 @@ func (c *compiler) unsupported(cfg policy.Config) {
 	}
 	if cfg.Shares.Auto {
 		c.Add("shares", "auto", "nginx has no shares, and would decide by a state of its own: use off, or %s", elsewhere)
+	}
+	if c.regions && !cfg.EachRegion {
+		c.Add("regions", "divide", "nginx decides by whole limits: use each, or %s", elsewhere)
 	}
 	if n := len(cfg.Tenants); n > 0 {
 		c.Add("tenants", fmt.Sprint(n), "nginx does not divide limits among tenants: %s", elsewhere)

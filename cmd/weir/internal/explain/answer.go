@@ -146,6 +146,9 @@ type Limit struct {
 
 	// Shares describes how processes divide the limit; nil if shares are off.
 	Shares *Shares `json:"shares,omitempty"`
+
+	// Region describes the part of this region; nil if regions do not divide the limit.
+	Region *Region `json:"region,omitempty"`
 }
 
 // Seconds is a duration as a JSON number of seconds, rounded up to the microsecond.

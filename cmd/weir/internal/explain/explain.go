@@ -14,6 +14,11 @@ import (
 // Explain returns how a request would be decided. It consumes nothing. Without shares, which may be
 // nil, limits are not divided. An error is a *problem.FieldError about q.
 func Explain(ctx context.Context, store weir.Store, shares Division, set *policy.Set, q Question) (*Answer, error) {
+	return explain(ctx, store, shares, nil, set, q)
+}
+
+// explain is Explain in a region, whose function may be nil.
+func explain(ctx context.Context, store weir.Store, shares Division, region RegionOf, set *policy.Set, q Question) (*Answer, error) {
 	r, err := q.request()
 	if err != nil {
 		return nil, err
@@ -28,7 +33,7 @@ func Explain(ctx context.Context, store weir.Store, shares Division, set *policy
 	for i := range all.Requests {
 		all.Requests[i].Verb = weir.Peek
 	}
-	e := explanation{Answer: a, ctx: ctx, store: store, shares: shares, rs: all.Requests, ds: make([]weir.Decision, len(all.Requests))}
+	e := explanation{Answer: a, ctx: ctx, store: store, shares: shares, region: region, rs: all.Requests, ds: make([]weir.Decision, len(all.Requests))}
 	var storeErr error
 	if enforced > 0 {
 		storeErr = e.decide(0, enforced)
@@ -50,6 +55,7 @@ type explanation struct {
 	ctx    context.Context
 	store  weir.Store
 	shares Division
+	region RegionOf
 	rs     []weir.Request
 	ds     []weir.Decision
 }
@@ -95,6 +101,9 @@ func (e *explanation) policy(f policy.Charge, storeErr error) Policy {
 			l = limitOf(e.rs[i], e.ds[i])
 		}
 		l.Shares = e.sharesOf(&e.rs[i])
+		if e.region != nil {
+			l.Region = e.region(e.ctx, e.rs[i].Key, e.rs[i].Limit)
+		}
 		p.Limits = append(p.Limits, l)
 	}
 	switch {

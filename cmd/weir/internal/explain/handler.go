@@ -37,6 +37,9 @@ type Config struct {
 	// Quota has the limits of Envoy's quota service; nil if there is none.
 	Quota Quota
 
+	// Region returns how a region divides limits; nil without regions.
+	Region RegionOf
+
 	// Policies returns the policies in force.
 	Policies func() *policy.Set
 
@@ -109,7 +112,7 @@ func New(c Config) http.Handler {
 
 // explain answers q under the policies in force, and under its draft if it has one.
 func (c *Config) explain(ctx context.Context, q Question) (*Answer, error) {
-	a, err := Explain(ctx, c.Store, c.Shares, c.Policies(), q)
+	a, err := explain(ctx, c.Store, c.Shares, c.Region, c.Policies(), q)
 	if err != nil || q.Draft == "" {
 		return a, err
 	}

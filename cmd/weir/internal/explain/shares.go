@@ -77,6 +77,11 @@ func describe(v *share.Division, err error) *Shares {
 	case v == nil:
 		return nil
 	}
+	return SharesOf(v)
+}
+
+// SharesOf returns the description of a division.
+func SharesOf(v *share.Division) *Shares {
 	s := &Shares{Remainder: v.Remainder, Stranded: v.Stranded}
 	for _, h := range v.Holders {
 		s.Holders = append(s.Holders, Holder{

@@ -135,6 +135,7 @@ func (l *Limit) write(b *strings.Builder, problem string) {
 	if l.RetryAfter == nil && !l.Never {
 		fmt.Fprintf(b, "    %s: not decided\n", l.Limit)
 		l.Shares.write(b)
+		l.Region.write(b)
 		return
 	}
 	fmt.Fprintf(b, "    %s: %d of %d left", l.Limit, l.Remaining, l.Capacity)
@@ -165,6 +166,7 @@ func (l *Limit) write(b *strings.Builder, problem string) {
 	}
 	b.WriteByte('\n')
 	l.Shares.write(b)
+	l.Region.write(b)
 }
 
 // String returns s in words, such as "1.5 s".

@@ -44,6 +44,7 @@ type Metrics struct {
 
 	quotaActions *prometheus.CounterVec
 	quotaStats   atomic.Pointer[func() (streams, buckets int64)]
+	regions      atomic.Pointer[func() RegionStats]
 
 	descriptors descriptors
 }
@@ -102,6 +103,7 @@ func New(c Config) *Metrics {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
 	m.initQuota()
+	m.initRegions()
 	m.descriptors.init(m, c.MaxSeries)
 	for i, result := range commandResults {
 		m.throttle[i] = m.commands.WithLabelValues(throttle, result)

@@ -22,6 +22,7 @@ const maxReason = 1000
 // Plan returns the plan of the policies of f for nginx, in JSON. If there is none, it
 // returns the reason, also in JSON: nginx then keeps its current policies.
 func Plan(f *weirfile.File, o edge.Options) (plan string, unsupported error) {
+	o.Regions = f.Regions != nil
 	compiled, err := edge.Compile(f.Policies, o)
 	if err == nil {
 		return compiled.JSON(), nil

@@ -35,6 +35,9 @@ const (
 type Config struct {
 	URL string
 
+	// Prefix begins the names of keys; redisstore.DefaultPrefix if empty.
+	Prefix string
+
 	// Name is the URL without secrets, for the log.
 	Name string
 
@@ -76,7 +79,9 @@ var _ weir.Store = (*Conn)(nil)
 // [SetupError] if Redis cannot keep limits, and weir.ErrUnavailable if it did not respond
 // within StartWait. Close ends the background work.
 func Open(ctx context.Context, c Config) (*Conn, error) {
-	return open(ctx, c, func(ctx context.Context, a redisstore.Address) (*link, error) { return dial(ctx, a, c.Timeout) })
+	return open(ctx, c, func(ctx context.Context, a redisstore.Address) (*link, error) {
+		return dial(ctx, a, c.Prefix, c.Timeout)
+	})
 }
 
 func open(ctx context.Context, c Config, dial func(context.Context, redisstore.Address) (*link, error)) (*Conn, error) {

@@ -23,15 +23,16 @@ type link struct {
 	close func()
 }
 
-// dial connects to an address. It does not check the server. A round trip takes at most timeout.
-func dial(ctx context.Context, a redisstore.Address, timeout time.Duration) (*link, error) {
+// dial connects to an address. It does not check the server. Names of keys begin with a prefix, and a
+// round trip takes at most timeout.
+func dial(ctx context.Context, a redisstore.Address, prefix string, timeout time.Duration) (*link, error) {
 	options := rueidis.Options(a)
 	options.ConnWriteTimeout = max(options.ConnWriteTimeout, timeout+time.Second)
 	conn, err := rueidis.OpenOptions(options)
 	if err != nil {
 		return nil, diagnose(ctx, explain(err, a), a)
 	}
-	store, err := redisstore.New(conn, redisstore.Config{Timeout: timeout})
+	store, err := redisstore.New(conn, redisstore.Config{Prefix: prefix, Timeout: timeout})
 	if err != nil {
 		conn.Close()
 		return nil, err
@@ -54,7 +55,7 @@ func Dial(ctx context.Context, url string) (weir.Store, redisstore.Conn, func(),
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	l, err := dial(ctx, a, redisstore.DefaultTimeout)
+	l, err := dial(ctx, a, "", redisstore.DefaultTimeout)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -40,6 +40,9 @@ func (r *reloader) assemble(c *config.Config, limits *ratelimit.Config, v *versi
 		g.policies = g.policies.WithPrevious(old.policies)
 	}
 	g.policies = r.adjusted(g.policies)
+	if err := r.stores.regional.check(g); err != nil {
+		return nil, err
+	}
 	var err error
 	if g.api, err = r.newAPI(g); err != nil {
 		return nil, err

@@ -159,7 +159,8 @@ func (p *Program) adminRoutes() []admin.Route {
 }
 
 func (p *Program) explainer() http.Handler {
-	c := explain.Config{Store: p.stores.main, Shares: p.stores.explainShares, Policies: func() *policy.Set { return p.ready.current().policies }, Draft: p.reloader.draft}
+	c := explain.Config{Store: p.stores.main, Shares: p.stores.explainShares, Region: p.stores.explainRegion,
+		Policies: func() *policy.Set { return p.ready.current().policies }, Draft: p.reloader.draft}
 	if p.reloader.quota != nil {
 		c.Quota = p.reloader.quota
 	}

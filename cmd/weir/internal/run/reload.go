@@ -208,6 +208,8 @@ func unchangeable(a, b *config.Config) (names []string) {
 		same bool
 	}{
 		{"store", a.Store == b.Store},
+		{"region", a.Region == b.Region},
+		{"regions", reflect.DeepEqual(a.Regions, b.Regions)},
 		{"max-connections", a.MaxConnections == b.MaxConnections},
 		{"deadline", a.Deadline == b.Deadline},
 		{"nodes", a.Nodes == b.Nodes},

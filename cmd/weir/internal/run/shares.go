@@ -22,6 +22,9 @@ type division struct {
 
 // divide divides the limits that g selects from now on.
 func (s *stores) divide(g *generation, log *slog.Logger) {
+	if s.regional != nil {
+		s.regional.policies.Store(g.policies)
+	}
 	d := &division{g.policies, g.config.Shares}
 	any := d.rest.Auto
 	for _, p := range g.policies.Policies() {
@@ -56,8 +59,12 @@ func (s *stores) returnShares(log *slog.Logger) {
 	}
 }
 
-// A ledger is the ledger in the Redis, whose connection may be replaced.
-type ledger struct{ conn func() redisstore.Conn }
+// A ledger is the ledger in a Redis, whose connection may be replaced. The names of its keys begin with
+// prefix.
+type ledger struct {
+	conn   func() redisstore.Conn
+	prefix string
+}
 
 var errNotConnected = fmt.Errorf("ledger: %w: not connected", weir.ErrUnavailable)
 
@@ -66,7 +73,7 @@ func (l ledger) current() (share.Ledger, error) {
 	if conn == nil {
 		return nil, errNotConnected
 	}
-	return redisledger.New(conn, "")
+	return redisledger.New(conn, l.prefix)
 }
 
 // Load implements [share.Ledger].
@@ -90,6 +97,13 @@ func (l ledger) Swap(ctx context.Context, swaps []share.Swap) error {
 // explainShares returns how a limit of a key is divided, or the reason why it is not. Both are zero if
 // no division is configured for the key.
 func (s *stores) explainShares(ctx context.Context, key string, l weir.Limit) (*share.Division, error) {
+	if r := s.regional; r != nil {
+		own, _, err := r.store.Limits(key, l)
+		if err != nil || own.IsZero() {
+			return nil, nil // explainRegion says so
+		}
+		l = own
+	}
 	switch _, divided := s.terms(key); {
 	case !divided:
 		return nil, nil

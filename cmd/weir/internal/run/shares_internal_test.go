@@ -77,7 +77,7 @@ func TestExplainShares(t *testing.T) {
 
 // TestLedgerWithoutConnection checks that a ledger without a connection is unavailable.
 func TestLedgerWithoutConnection(t *testing.T) {
-	l := ledger{func() redisstore.Conn { return nil }}
+	l := ledger{conn: func() redisstore.Conn { return nil }}
 	if _, err := l.Load(t.Context(), []string{"a"}, make([]share.Stored, 1)); !errors.Is(err, weir.ErrUnavailable) {
 		t.Errorf("Load = %v, want ErrUnavailable", err)
 	}

@@ -66,7 +66,10 @@ type stores struct {
 	breaker *failover.Store // below main, if it is a Redis; else nil
 	shares  *share.Store    // above and below breaker, if it is a Redis; else nil
 	divided atomic.Pointer[division]
-	stops   []func() // in the order of starts
+
+	inner    weir.Store // below regions, or main without them: for what is not of a request
+	regional *regional  // nil without regions
+	stops    []func()   // in the order of starts
 }
 
 // openStores opens the stores that c names.
@@ -75,6 +78,9 @@ func openStores(ctx context.Context, c *config.Config, m *metrics.Metrics, log *
 	raw, err := s.open(ctx, c, m, log)
 	if err == nil {
 		err = s.build(raw, c, m, log)
+	}
+	if err == nil {
+		err = s.divideByRegions(ctx, c, m, log)
 	}
 	if err != nil {
 		s.close()
@@ -122,7 +128,7 @@ func (s *stores) build(raw weir.Store, c *config.Config, m *metrics.Metrics, log
 		return nil
 	}
 	// A call for a renewal holds up those of requests, which the breaker measures from their own.
-	s.shares, err = share.New(raw, ledger{s.conn}, share.Config{Timeout: max(c.Deadline, time.Millisecond), Terms: s.terms})
+	s.shares, err = share.New(raw, ledger{conn: s.conn}, share.Config{Timeout: max(c.Deadline, time.Millisecond), Terms: s.terms})
 	if err != nil {
 		return err
 	}

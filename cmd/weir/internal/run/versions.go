@@ -60,7 +60,7 @@ func (r *reloader) draft(text string) (*policy.Set, error) {
 
 // CheckFile reports the errors that weir serve would find in a valid file.
 func CheckFile(f *weirfile.File) error {
-	c, err := config.Complete(f, config.Source{File: f.Name, Env: func(string) string { return "" }})
+	c, err := config.Complete(f, config.Source{File: f.Name, Env: func(string) string { return "" }, AnyRegion: true})
 	if err != nil {
 		return err
 	}
