@@ -73,6 +73,7 @@ func TestPrecedence(t *testing.T) {
 	}
 	token := file(t, "correct-horse-battery\n")
 	good := map[string]string{
+		"region":      "", // TestRegion
 		"listen-grpc": ":0", "listen-resp": "[::1]:6380", "listen-admin": "off", "policies": "file", "watch": "false",
 		"deadline": "1s", "nodes": "3", "grpc-config": "ratelimit", "grpc-tls-cert": "", "grpc-tls-key": "", "grpc-client-ca": "", "grpc-anonymous": "true",
 		"resp-tls-cert": "", "resp-tls-key": "", "resp-client-ca": "", "admin-tls-cert": "", "admin-tls-key": "", "admin-client-ca": "",
@@ -89,6 +90,49 @@ func TestPrecedence(t *testing.T) {
 		if _, err := config.Load(config.Source{Env: env(s.Env(), value)}); err != nil {
 			t.Errorf("%s=%s: %v", s.Env(), value, err)
 		}
+	}
+}
+
+// TestRegion checks where the region of a process comes from, and its store.
+func TestRegion(t *testing.T) {
+	const members = `members: [{ name: eu, part: 50, store: "redis://eu:1" }, { name: us, part: 50 }]`
+	here := file(t, "store: redis://file:1\nregions: { here: us, "+members+" }"+strings.ReplaceAll(policies, "1/s", "9/s"))
+	open := file(t, "store: redis://file:1\nregions: { "+members+" }"+strings.ReplaceAll(policies, "1/s", "9/s"))
+	for _, c := range []struct {
+		file, flag, env, store string
+		any                    bool
+		want                   string // region, its store, or the error
+	}{
+		{here, "", "", "", false, "us redis://file:1"},
+		{here, "", "eu", "", false, "eu redis://eu:1"},
+		{open, "us", "eu", "", false, "us redis://file:1"},
+		{open, "eu", "", "redis://flag:1", false, "eu redis://flag:1"},
+		{open, "", "", "", true, "eu redis://eu:1"},
+		{open, "", "", "", false, `--region "": want the region of this process: one of eu, us`},
+		{open, "ap", "", "", false, `--region "ap": want the region of this process: one of eu, us`},
+		{file(t, policies), "eu", "", "", false, `--region "eu": want none, or regions in the file`},
+	} {
+		s := config.Source{File: c.file, Flags: map[string]string{}, Env: env("WEIR_REGION", c.env), AnyRegion: c.any}
+		if c.flag != "" {
+			s.Flags["region"] = c.flag
+		}
+		if c.store != "" {
+			s.Flags["store"] = c.store
+		}
+		got, err := config.Load(s)
+		if err != nil {
+			if err.Error() != c.want {
+				t.Errorf("flag %q, env %q: %v, want %s", c.flag, c.env, err, c.want)
+			}
+			continue
+		}
+		if text := got.Region.Name + " " + got.Store; text != c.want || got.Regions == nil {
+			t.Errorf("flag %q, env %q: %s, want %s", c.flag, c.env, text, c.want)
+		}
+	}
+	quota := file(t, "regions: { here: us, "+members+" }\ngrpc: { config: x, quota_service: { domains: edge } }")
+	if _, err := config.Load(config.Source{File: quota, Env: env()}); err == nil || !strings.Contains(err.Error(), "grpc.quota_service: want none with regions") {
+		t.Errorf("a quota service with regions: %v", err)
 	}
 }
 

@@ -22,7 +22,7 @@ type compiler struct {
 	local policy.FailMode
 
 	regions bool
-	rules map[string]int // positions in plan.Rules, from 1, by the text of the limit
+	rules   map[string]int // positions in plan.Rules, from 1, by the text of the limit
 }
 
 // policy adds p to the plan.

@@ -44,8 +44,8 @@ func (r *Region) write(b *strings.Builder) {
 	b.WriteByte('\n')
 	switch {
 	case r.Problem != "":
-		fmt.Fprintf(b, "      not shared now: %s\n", Printable(r.Problem))
-	case r.Shares != nil:
+		fmt.Fprintf(b, "      not shared: %s\n", Printable(r.Problem))
+	case r.Rest > 0:
 		fmt.Fprintf(b, "      global store: lag %s\n", r.Lag)
 		r.Shares.write(b)
 	}

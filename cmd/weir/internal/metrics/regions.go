@@ -12,7 +12,7 @@ import (
 
 // RegionStats are the numbers of a region, as its process knows them.
 type RegionStats struct {
-	Part, Rest float64 // of each limit: of the region alone, and of all regions
+	Part, Rest int // percent of each limit: of the region alone, and of all regions
 	Decisions  regions.Stats
 
 	Up     bool          // the global store is available
@@ -29,9 +29,9 @@ var regionGauges = []struct {
 }{
 	{"weir_regions_bound_ratio", "Largest part of a limit that this region admits now: its own part and, while the global store is available, the rest; 0 without regions.", func(s RegionStats) float64 {
 		if s.Up {
-			return s.Part + s.Rest
+			return float64(s.Part+s.Rest) / 100
 		}
-		return s.Part
+		return float64(s.Part) / 100
 	}},
 	{"weir_regions_global_up", "1 while the global store of regions is available, else 0.", func(s RegionStats) float64 {
 		if s.Up {
@@ -42,7 +42,7 @@ var regionGauges = []struct {
 	{"weir_regions_global_lag_seconds", "Time of the last call of the global store of regions.", func(s RegionStats) float64 { return s.Lag.Seconds() }},
 	{"weir_regions_shares_held", "Shares of the rest of limits that this process holds.", func(s RegionStats) float64 { return float64(s.Shares.Shares) }},
 	{"weir_regions_stranded", "Sum over these shares of the part of the limit's rate that is above the demand of this process; 1 is a whole limit.", func(s RegionStats) float64 {
-		return s.Shares.Stranded * s.Rest
+		return s.Shares.Stranded * float64(s.Rest) / 100
 	}},
 }
 

@@ -33,7 +33,8 @@ const (
 // A regional is what a process of a region has.
 type regional struct {
 	name       string
-	part, rest int // percent
+	part, rest int        // percent
+	inner      weir.Store // decides by the part
 	store      *regions.Store
 	policies   atomic.Pointer[policy.Set]
 
@@ -44,11 +45,10 @@ type regional struct {
 
 // divideByRegions makes the store of this process decide by the part of its region, and by the rest.
 func (s *stores) divideByRegions(ctx context.Context, c *config.Config, m *metrics.Metrics, log *slog.Logger) (err error) {
-	s.inner = s.main
 	if c.Regions == nil {
 		return nil
 	}
-	r := &regional{name: c.Region.Name, part: c.Region.Part, rest: c.Regions.Rest()}
+	r := &regional{inner: s.main, name: c.Region.Name, part: c.Region.Part, rest: c.Regions.Rest()}
 	var rest weir.Store
 	if r.rest > 0 {
 		if rest, err = r.open(ctx, s, c, log); err != nil {
@@ -73,6 +73,14 @@ func (s *stores) divideByRegions(ctx context.Context, c *config.Config, m *metri
 	return nil
 }
 
+// undivided returns the store without regions, for what is not a request of a client.
+func (s *stores) undivided() weir.Store {
+	if s.regional != nil {
+		return s.regional.inner
+	}
+	return s.main
+}
+
 // open opens the store of the rest: shares in the global Redis. The program also starts without that.
 func (r *regional) open(ctx context.Context, s *stores, c *config.Config, log *slog.Logger) (weir.Store, error) {
 	log = log.With("store_of", "the rest of all regions")
@@ -94,7 +102,7 @@ func (r *regional) open(ctx context.Context, s *stores, c *config.Config, log *s
 		}
 	})
 	r.breaker, err = failover.New(r.shares.Calls(), failover.Config{
-		Deadline: deadline, Observe: logChanges(log), ObserveCall: r.called,
+		Deadline: deadline, Observe: logRest(log), ObserveCall: r.called,
 	})
 	if err != nil {
 		return nil, err
@@ -105,6 +113,21 @@ func (r *regional) open(ctx context.Context, s *stores, c *config.Config, log *s
 		return nil, err
 	}
 	return r.shares.Over(r.breaker, denials), nil
+}
+
+// logRest returns a function that logs each change of the state of the global Redis.
+func logRest(log *slog.Logger) func(failover.Change) {
+	last := failover.Up
+	return func(c failover.Change) {
+		switch {
+		case c.State == last:
+		case c.State == failover.Up:
+			log.Info("global store available again")
+		default:
+			log.Error("global store "+string(c.State)+": this region decides by its own part", "error", c.Cause)
+		}
+		last = c.State
+	}
 }
 
 // called records the time of a call of the global Redis.
@@ -165,7 +188,7 @@ func checkDescriptors(where string, all []*ratelimit.Descriptor, check func(stri
 
 // stats returns the metrics.
 func (r *regional) stats() metrics.RegionStats {
-	st := metrics.RegionStats{Part: float64(r.part) / 100, Rest: float64(r.rest) / 100, Decisions: r.store.Stats()}
+	st := metrics.RegionStats{Part: r.part, Rest: r.rest, Decisions: r.store.Stats()}
 	if r.shares != nil {
 		st.Up, st.Lag, st.Shares = r.breaker.Stats().State == failover.Up, time.Duration(r.lag.Load()), r.shares.Stats()
 	}
@@ -195,14 +218,18 @@ func (s *stores) explainRegion(ctx context.Context, key string, l weir.Limit) *e
 	ctx, cancel := context.WithTimeout(ctx, restDeadline)
 	defer cancel()
 	begin := time.Now()
-	v, err := r.shares.Explain(ctx, key, rest)
-	switch {
-	case errors.Is(err, weir.ErrUnavailable):
-		x.Problem = err.Error()
+	if share.Supports(rest) != nil {
+		_, err = r.breaker.Do(ctx, weir.Request{Verb: weir.Peek, Key: key, Limit: rest})
+	} else {
+		var v share.Division
+		v, err = r.shares.Explain(ctx, key, rest)
+		x.Shares = explain.SharesOf(&v)
+	}
+	if err != nil {
+		x.Problem, x.Shares = err.Error(), nil
 		return x
-	case err == nil:
-		x.Lag, x.Shares = explain.Seconds(time.Since(begin)), explain.SharesOf(&v)
-	} // otherwise the rest is strict
+	}
+	x.Lag = explain.Seconds(time.Since(begin))
 	x.Bound += r.rest
 	return x
 }

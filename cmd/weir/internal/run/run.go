@@ -132,7 +132,7 @@ func newProgram(in Input, log *slog.Logger) *Program {
 
 // start starts everything that needs the observers and the stores.
 func (p *Program) start(ctx context.Context, in Input) error {
-	p.ready = &readiness{store: p.stores.inner, storeName: p.stores.name, problem: p.stores.problem, degraded: p.config.StartDegraded}
+	p.ready = &readiness{store: p.stores.undivided(), storeName: p.stores.name, problem: p.stores.problem, degraded: p.config.StartDegraded}
 	p.reloader = &reloader{
 		config: p.config, reread: in.Reload, log: p.log, observers: p.observers, stores: p.stores, ready: p.ready,
 		texts: programs.NewTexts(), adjusting: programs.NewAdjustments(),
@@ -148,7 +148,7 @@ func (p *Program) start(ctx context.Context, in Input) error {
 		}
 	}
 	p.observers.warnings = warning.New(warning.Config{
-		Store: p.stores.inner, Log: p.log, Count: p.observers.metrics.Webhook, Version: p.version,
+		Store: p.stores.undivided(), Log: p.log, Count: p.observers.metrics.Webhook, Version: p.version,
 	})
 	p.onStop(p.observers.warnings.Close)
 	if err := p.openOperations(ctx); err != nil {

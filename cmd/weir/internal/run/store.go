@@ -67,9 +67,8 @@ type stores struct {
 	shares  *share.Store    // above and below breaker, if it is a Redis; else nil
 	divided atomic.Pointer[division]
 
-	inner    weir.Store // below regions, or main without them: for what is not of a request
-	regional *regional  // nil without regions
-	stops    []func()   // in the order of starts
+	regional *regional // between main and the other stores; nil without regions
+	stops    []func()  // in the order of starts
 }
 
 // openStores opens the stores that c names.
