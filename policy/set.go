@@ -103,19 +103,23 @@ func (s *Set) Policies() []*Policy { return s.policies }
 // Shares returns the Shares of the policy or candidate with a key such as Charge.Key. It is false if
 // there is none.
 func (s *Set) Shares(key string) (Shares, bool) {
-	name, _, _ := strings.Cut(key, "|")
-	m := s.byName[name]
+	m := s.of(key)
 	if m == nil {
 		return Shares{}, false
 	}
 	return m.config.Shares, true
 }
 
+// of returns the policy or candidate with a key, or nil.
+func (s *Set) of(key string) *member {
+	name, _, _ := strings.Cut(key, "|")
+	return s.byName[name]
+}
+
 // EachRegion returns the EachRegion of the policy or candidate with a key such as Charge.Key; false if
 // there is none.
 func (s *Set) EachRegion(key string) bool {
-	name, _, _ := strings.Cut(key, "|")
-	m := s.byName[name]
+	m := s.of(key)
 	return m != nil && m.config.EachRegion
 }
 

@@ -199,28 +199,6 @@ func summary(name string, f *weirfile.File) string {
 	return b.String()
 }
 
-// regionsText prints the part of each region, and the rest.
-func regionsText(b *strings.Builder, r *weirfile.Regions) {
-	if r == nil {
-		return
-	}
-	for _, m := range r.Members {
-		fmt.Fprintf(b, "region: %s: ", m.Name)
-		if m.Part > 0 {
-			fmt.Fprintf(b, "%d%% of each limit", m.Part)
-		} else {
-			b.WriteString("no part of its own")
-		}
-		if m.Store != "" {
-			fmt.Fprintf(b, ", in %s", config.Redacted(m.Store))
-		}
-		b.WriteByte('\n')
-	}
-	if n := r.Rest(); n > 0 {
-		fmt.Fprintf(b, "rest: %d%% of each limit, shared in %s\n", n, config.Redacted(r.Global))
-	}
-}
-
 // tenants prints the guaranteed minimum of each tenant.
 func tenants(b *strings.Builder, c policy.Config) {
 	weights, pool := int64(0), int64(0)

@@ -30,7 +30,7 @@ const (
 	restDeadline = time.Second
 )
 
-// A regional is what a process of a region has.
+// A regional holds the parts and the stores by which a process of a region decides.
 type regional struct {
 	name       string
 	part, rest int        // percent

@@ -94,10 +94,10 @@ func TestRegionWithoutPartDisconnected(t *testing.T) {
 func TestRegionsRefuse(t *testing.T) {
 	s, _ := regionStores(t, "eu", twoRegions)
 	for text, want := range map[string]string{
-		"policies: [{ name: api, key: client.ip, limits: 100/m fixed_window }]":                                                          "policy api: ",
-		"policies: [{ name: api, key: client.ip, limits: 1000/s, candidate: 1/s }]":                                                      "60% of it is less than one",
-		"policies: [{ name: api, key: client.ip, limits: 1000/s, overrides: [{ key: 203.0.113.7, limits: 100/s burst 100 interval }] }]": "policy api: overrides: ",
-		"policies: [{ name: api, key: client.ip, limits: 100/m fixed_window, regions: each }, { name: b, key: const:all, limits: 1000/s }]":   "",
+		"policies: [{ name: api, key: client.ip, limits: 100/m fixed_window }]":                                                             "policy api: ",
+		"policies: [{ name: api, key: client.ip, limits: 1000/s, candidate: 1/s }]":                                                         "60% of it is less than one",
+		"policies: [{ name: api, key: client.ip, limits: 1000/s, overrides: [{ key: 203.0.113.7, limits: 100/s burst 100 interval }] }]":    "policy api: overrides: ",
+		"policies: [{ name: api, key: client.ip, limits: 100/m fixed_window, regions: each }, { name: b, key: const:all, limits: 1000/s }]": "",
 	} {
 		f, err := weirfile.Parse("weir.yaml", []byte(text))
 		if err != nil {
