@@ -65,6 +65,8 @@ func takes(t *testing.T, s weir.Store, key string, l weir.Limit) (n int, d weir.
 			t.Fatalf("the limit of a decision is %v, want %v", d.Limit, l)
 		case !d.OK:
 			return n, d
+		case n > 1000:
+			t.Fatal("more than 1,000 admitted")
 		}
 		n++
 	}
@@ -239,6 +241,25 @@ func TestTogether(t *testing.T) {
 	rest.down = true
 	if ok, ds := all(a, weir.Request{Key: "d", Limit: small, N: 1}); ok || ds[0].OK || !ds[1].OK {
 		t.Errorf("without the rest: %v %+v, want the denial of the part", ok, ds)
+	}
+}
+
+// TestGivenBack checks that the rest gets back what it admitted, if another request is denied.
+func TestGivenBack(t *testing.T) {
+	s := region(t, memory(t), memory(t), regions.Config{Rest: 20, Divided: func(key string) bool { return key != "each" }})
+	l, one := weir.MustLimit("1000/h burst 100"), weir.MustLimit("1/h")
+	rs := []weir.Request{{Key: "k", Limit: l, N: 15}, {Key: "each", Limit: one, N: 1}}
+	for i, want := range []bool{true, false, false} {
+		if i == 1 {
+			rs[0].N = 3
+		}
+		ds := make([]weir.Decision, 2)
+		if ok, err := s.DoAll(t.Context(), rs, ds); err != nil || ok != want || ds[1].OK != want {
+			t.Fatalf("call %d = %v %+v, %v, want %v", i, ok, ds, err, want)
+		}
+	}
+	if n, _ := takes(t, s, "k", l); n != 5 {
+		t.Errorf("%d left of the rest, want 5", n)
 	}
 }
 

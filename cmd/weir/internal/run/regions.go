@@ -38,7 +38,8 @@ type regional struct {
 	store      *regions.Store
 	policies   atomic.Pointer[policy.Set]
 
-	shares  *share.Store    // of the rest; nil without one
+	global  *redisconn.Conn // nil without a rest, as the next two
+	shares  *share.Store    // of the rest
 	breaker *failover.Store // below shares
 	lag     atomic.Int64    // of the last call of the global Redis, in ns
 }
@@ -91,6 +92,7 @@ func (r *regional) open(ctx context.Context, s *stores, c *config.Config, log *s
 	if err != nil {
 		return nil, err
 	}
+	r.global = global
 	s.stops = append(s.stops, global.Close)
 	r.shares, err = share.New(global, ledger{global.Conn, restPrefix}, share.Config{Lease: c.Regions.Lease, Timeout: deadline})
 	if err != nil {

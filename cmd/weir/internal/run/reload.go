@@ -97,7 +97,11 @@ func (r *reloader) stop() {
 
 // watchedFiles returns the files that a reload reads.
 func watchedFiles(c *config.Config) (paths []string) {
-	names := append(redisconn.Files(c.Store), c.File, c.GRPC.Config, c.Admin.TokenFile, c.HTTP.TokenFile, c.RESP.PasswordFile)
+	names := redisconn.Files(c.Store)
+	if c.Regions != nil {
+		names = append(names, redisconn.Files(c.Regions.Global)...)
+	}
+	names = append(names, c.File, c.GRPC.Config, c.Admin.TokenFile, c.HTTP.TokenFile, c.RESP.PasswordFile)
 	for _, path := range names {
 		if path == "" {
 			continue
@@ -113,9 +117,7 @@ func watchedFiles(c *config.Config) (paths []string) {
 // reload reads the configuration and puts it into force. If it is invalid, the current
 // generation stays, and the log, /readyz and the metrics report the error.
 func (r *reloader) reload(cause string) {
-	if r.stores.redis != nil {
-		r.stores.redis.Reload() // also if the configuration is refused
-	}
+	r.stores.reload() // also if the configuration is refused
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range r.secrets { // also if the configuration is refused

@@ -201,6 +201,16 @@ func (s *stores) conn() redisstore.Conn {
 	return s.redis.Conn()
 }
 
+// reload reads the files again that the URLs of stores name.
+func (s *stores) reload() {
+	if s.redis != nil {
+		s.redis.Reload()
+	}
+	if s.regional != nil && s.regional.global != nil {
+		s.regional.global.Reload()
+	}
+}
+
 // problem returns what is wrong with the configuration of the Redis; nil for nothing.
 func (s *stores) problem() error {
 	if s.redis == nil {
