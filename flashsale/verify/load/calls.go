@@ -166,18 +166,23 @@ func (w *worker) render(b []byte, c call, u *user, token, key []byte) []byte {
 		return b
 	case c == join && w.clients.Click:
 		end := w.quantity(u)
-		b = append(strconv.AppendInt(b, int64(len(`{"buy":true`)+len(end)), 10), "\r\n\r\n{\"buy\":true"...)
-		return append(b, end...)
+		b = strconv.AppendInt(b, int64(len(`{"buy":true`)+len(end)), 10)
+		return append(append(withKey(b, key), "\r\n\r\n{\"buy\":true"...), end...)
 	case c != buy:
 		return append(b, "2\r\n\r\n{}"...)
 	}
 	end := w.quantity(u)
 	b = strconv.AppendInt(b, int64(len(token)+len(`{"token":""`)+len(end)), 10)
-	if len(key) > 0 {
-		b = append(append(b, "\r\nIdempotency-Key: "...), key...)
-	}
-	b = append(append(b, "\r\n\r\n{\"token\":\""...), token...)
+	b = append(append(withKey(b, key), "\r\n\r\n{\"token\":\""...), token...)
 	return append(append(b, '"'), end...)
+}
+
+// withKey appends an Idempotency-Key that is not empty.
+func withKey(b, key []byte) []byte {
+	if len(key) == 0 {
+		return b
+	}
+	return append(append(b, "\r\nIdempotency-Key: "...), key...)
 }
 
 // units returns the number of units that a user wants.

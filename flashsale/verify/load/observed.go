@@ -21,7 +21,10 @@ func (w *worker) observed(u *user, c call) (after time.Duration, again bool) {
 	case session:
 		w.startSession(u)
 		return 0, true
-	case join, pollQueue:
+	case join:
+		u.tickets++
+		return w.queueStatus(u)
+	case pollQueue:
 		return w.queueStatus(u)
 	case buy:
 		if len(w.a.receipt) == 0 {

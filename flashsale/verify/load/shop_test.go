@@ -37,12 +37,13 @@ type fakeShop struct {
 	worked      sync.Map // user -> nonce
 	rejectsWork bool     // accepts no proof of work
 
-	clicks bool // a ticket buys a unit; the response to the first call is lost
+	clicks  bool              // a ticket buys a unit; the response to the first call is lost
+	clicked map[string]string // user -> key of that call
 }
 
 func newFakeShop(stock int) *fakeShop {
 	return &fakeShop{stock: stock, asked: map[string]int{}, tokens: map[string]string{}, bought: map[string]string{},
-		keys: map[string]string{}, orders: map[string]string{}}
+		keys: map[string]string{}, orders: map[string]string{}, clicked: map[string]string{}}
 }
 
 func (s *fakeShop) start(t testing.TB) *httptest.Server {
@@ -145,7 +146,10 @@ func (s *fakeShop) queueStatus(w http.ResponseWriter, r *http.Request, user stri
 	case s.clicks && n == 0:
 		s.stock--
 		s.orders["r-"+user] = "reserved"
+		s.clicked[user] = r.Header.Get("Idempotency-Key")
 		s.refuse(w, 503, "unavailable", "stock")
+	case s.clicks && r.Method == "POST" && (s.clicked[user] == "" || r.Header.Get("Idempotency-Key") != s.clicked[user]):
+		s.refuse(w, 409, "per_user", "stock") // a second unit
 	case s.clicks:
 		fmt.Fprintf(w, `{"state":"spent","held":[{"receipt":"r-%s","at":"2030-01-02T03:04:05.006Z"}],"view":{"phase":"all_taken"}}`, user)
 	case s.stock == 0:

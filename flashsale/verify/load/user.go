@@ -9,6 +9,7 @@ type user struct {
 	outcome       outcome // active while the user makes calls
 	refused       int     // consecutive refusals
 	buys          int     // attempted orders, each with its own key
+	tickets       int     // tickets so far, each with its own key if it may buy
 	left          int     // units that were left when the user wanted more; 0 if enough were
 	cookie        []byte  // fs_session
 	name          []byte  // assigned by the server; empty if it has its own name

@@ -186,11 +186,8 @@ func kindOf(err error) string {
 // step makes the next call of a user. It returns the delay before the following one, and whether
 // there is one.
 func (w *worker) step(ctx context.Context, u *user, due time.Duration) (after time.Duration, again bool) {
-	var key []byte
+	key := w.keyOf(u)
 	if u.next == buy {
-		w.key = append(strconv.AppendInt(append(append(w.key[:0], w.clients.Prefix...), '-'), int64(u.id), 10), '-')
-		w.key = strconv.AppendInt(w.key, int64(u.buys), 10)
-		key = w.key
 		if w.clients.Profile == Mixed && u.misuse < misuses {
 			after, again = w.misuse(ctx, u, key)
 			return w.capPoll(after), again
@@ -213,6 +210,21 @@ func (w *worker) step(ctx context.Context, u *user, due time.Duration) (after ti
 		w.leave(u)
 	}
 	return w.capPoll(after), again
+}
+
+// keyOf returns the Idempotency-Key of a user's next call, or nil. A call that is repeated because
+// its result is unknown has the same key, as in the page.
+func (w *worker) keyOf(u *user) []byte {
+	n := u.buys
+	switch {
+	case u.next == join && w.clients.Click:
+		n = u.tickets
+	case u.next != buy:
+		return nil
+	}
+	w.key = append(strconv.AppendInt(append(append(w.key[:0], w.clients.Prefix...), '-'), int64(u.id), 10), '-')
+	w.key = strconv.AppendInt(w.key, int64(n), 10)
+	return w.key
 }
 
 // capPoll limits the delay before a user's next call to MaxPoll.

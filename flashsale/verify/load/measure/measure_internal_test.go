@@ -20,7 +20,7 @@ func TestProcessorTimeOfChildren(t *testing.T) {
 	}
 	defer c.Wait()
 	defer in.Close()
-	tick, patience := time.NewTicker(10*time.Millisecond), time.NewTimer(30*time.Second)
+	tick, patience := time.NewTicker(10*time.Millisecond), time.NewTimer(time.Minute)
 	defer tick.Stop()
 	defer patience.Stop()
 	for cpuOf(c.Process.Pid) < 100*time.Millisecond { // the shell itself only waits
