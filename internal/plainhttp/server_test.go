@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/floodweir/weir/internal/plainhttp"
@@ -20,7 +21,7 @@ import (
 const watchAfter = 20 * time.Millisecond
 
 // patience bounds the time of everything in a test.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // start serves h and returns the address: with a Listener, or with an http.Server alone.
 func start(t testing.TB, h http.HandlerFunc, alone bool, change func(*http.Server)) (addr string, l *plainhttp.Listener) {
@@ -377,13 +378,28 @@ func TestShutdown(t *testing.T) {
 
 // TestTimeouts checks that a client that sends nothing, or no whole header, is disconnected.
 func TestTimeouts(t *testing.T) {
-	addr, _ := start(t, echo, false, func(s *http.Server) { s.ReadHeaderTimeout, s.IdleTimeout = 50*time.Millisecond, 50*time.Millisecond })
-	for _, text := range []string{"", "GET / HTTP/1.1\r\nHost", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\n\r\nGET /"} {
-		c := dial(t, addr)
-		io.WriteString(c, text)
-		if got, err := io.ReadAll(c); err != nil || strings.Count(string(got), "200 OK") != strings.Count(text, "\r\n\r\n") {
-			t.Errorf("%q: %q, %v", text, got, err)
-		}
+	const header, idle = 10 * time.Second, time.Minute
+	for text, want := range map[string]time.Duration{
+		"": header, "GET / HTTP/1.1\r\nHost": header, "GET / HTTP/1.1\r\nHost: x\r\n\r\n": idle, "GET / HTTP/1.1\r\nHost: x\r\n\r\nGET /": header,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := pipes{conns: make(chan net.Conn, 1)}
+			s := &http.Server{Handler: http.HandlerFunc(echo), ReadHeaderTimeout: header, IdleTimeout: idle}
+			l := plainhttp.Listen(s, p, watchAfter)
+			served := make(chan error, 1)
+			go func() { served <- s.Serve(l) }()
+			client, server := net.Pipe()
+			p.conns <- server
+			began := time.Now()
+			go io.WriteString(client, text)
+			got, err := io.ReadAll(client)
+			if took := time.Since(began); err != nil || strings.Count(string(got), "200 OK") != strings.Count(text, "\r\n\r\n") || took < want || took > want+want/8 {
+				t.Errorf("%q: %q, %v after %v, want the end after %v", text, got, err, took, want)
+			}
+			close(p.conns)
+			s.Close()
+			<-served
+		})
 	}
 }
 
