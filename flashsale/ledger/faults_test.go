@@ -73,7 +73,8 @@ func TestFullDisk(t *testing.T) {
 // TestUnavailable asks a ledger that cannot answer now.
 func TestUnavailable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "u.db")
-	l := openAt(t, "sqlite:"+path, ledger.Config{Timeout: 200 * time.Millisecond})
+	l := openAt(t, "sqlite:"+path, ledger.Config{Timeout: time.Minute})
+	hasty := openAt(t, "sqlite:"+path, ledger.Config{Timeout: time.Second})
 	s, rs := stocked(t, l, 5, 1)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -88,7 +89,7 @@ func TestUnavailable(t *testing.T) {
 	if _, err := held.ExecContext(t.Context(), "BEGIN EXCLUSIVE"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.CreateOrders(t.Context(), 1, reservations(s, 1), start); !errors.Is(err, sale.ErrUnavailable) {
+	if _, err := hasty.CreateOrders(t.Context(), 1, reservations(s, 1), start); !errors.Is(err, sale.ErrUnavailable) {
 		t.Errorf("Place while another program writes: %v, want unavailable", err)
 	}
 	if got, err := l.Order(t.Context(), rs[0].ID); err != nil || got.State != sale.PendingPay {

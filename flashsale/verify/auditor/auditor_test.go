@@ -288,12 +288,12 @@ func until(t *testing.T, f func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	end := time.After(20 * time.Second)
+	end := time.After(time.Minute)
 	for !f() {
 		select {
 		case <-tick.C:
 		case <-end:
-			t.Fatal("condition not met within 20 s")
+			t.Fatal("condition not met within a minute")
 		}
 	}
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // patient bounds the time of everything in a test.
-const patient = 10 * time.Second
+const patient = time.Minute
 
 // aloneVariable makes start serve with an http.Server alone, as with TLS.
 const aloneVariable = "WEIR_TEST_HTTP_SERVER_ALONE"
