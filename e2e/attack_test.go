@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -22,6 +23,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/floodweir/weir/e2e/programtest"
+	"github.com/floodweir/weir/e2e/redistest"
 )
 
 const attackFile = `
@@ -95,7 +97,7 @@ func attacked(t *testing.T) *target {
 	return a
 }
 
-var honest = &http.Client{Timeout: 20 * time.Second}
+var honest = &http.Client{Timeout: time.Minute}
 
 var goroutineTotal = regexp.MustCompile(`total (\d+)`)
 
@@ -111,15 +113,18 @@ func (a *target) goroutines(t *testing.T) int {
 	return n
 }
 
-// end stops the honest clients, and checks how many requests they made and that the program
-// never had more goroutines than most.
+// end waits until honest clients had some responses, also after the attack if that was short, and
+// stops them. It checks that the program never had more goroutines than most.
 func (a *target) end(t *testing.T, most int) {
 	t.Helper()
+	redistest.Await(t, "20 honest requests", func() error {
+		if n := a.served.Load(); n < 20 && !t.Failed() {
+			return fmt.Errorf("%d responses", n)
+		}
+		return nil
+	})
 	a.stop()
 	a.clients.Wait()
-	if a.served.Load() < 20 {
-		t.Errorf("%d honest requests during the attack, want at least 20", a.served.Load())
-	}
 	if a.most == 0 || a.most > most {
 		t.Errorf("%d goroutines during the attack, want at most %d", a.most, most)
 	}
@@ -143,7 +148,7 @@ func dialH2(t *testing.T, addr string) *h2 {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(time.Minute))
+	conn.SetDeadline(time.Now().Add(2 * time.Minute))
 	c := &h2{conn: conn, w: bufio.NewWriter(conn), closed: make(chan struct{}), pong: make(chan struct{}, 1)}
 	c.framer = http2.NewFramer(c.w, conn)
 	io.WriteString(c.w, http2.ClientPreface)
@@ -273,11 +278,6 @@ func TestAttackContinuationFlood(t *testing.T) {
 		})
 	}
 	attack.Wait()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for range 100 { // honest requests after the flood
-		<-tick.C
-	}
 	a.end(t, before+100)
 }
 
@@ -286,7 +286,7 @@ func TestAttackContinuationFlood(t *testing.T) {
 func TestAttackSlow(t *testing.T) {
 	t.Parallel()
 	const connections = 100
-	const limit = 25 * time.Second // the timeouts are 10 s
+	const limit = time.Minute // the timeouts are 10 s
 	a := attacked(t)
 	before := a.goroutines(t)
 	var attack sync.WaitGroup

@@ -40,10 +40,11 @@ func TestQuotaService(t *testing.T) {
 	for i := range servers {
 		servers[i] = startQuotaServer(t, binary, file, porttest.Address(t))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(usual(26, 90))*time.Second)
-	defer cancel()
+	ctx, cancel := context.WithCancel(t.Context())
 	var log quotaLog
 	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
 	for i := range 6 {
 		c := &quotaClient{t: t, http: h2c(t), log: &log, servers: []string{servers[i%3].grpc, servers[(i+1)%3].grpc}}
 		life := ctx
@@ -56,14 +57,19 @@ func TestQuotaService(t *testing.T) {
 	}
 	kill := time.AfterFunc(6*time.Second, func() { _ = servers[1].cmd.Process.Kill() })
 	defer kill.Stop()
+	<-time.After(time.Duration(usual(26, 90)) * time.Second)
+	redistest.Await(t, "enough admissions", func() error { // on a busy machine the clients take less
+		if n := log.admitted(); n < 10_000 {
+			return fmt.Errorf("%d, want 10000", n)
+		}
+		return nil
+	})
+	cancel()
 	wg.Wait()
 	total, excess := log.replay()
 	t.Logf("%d admissions, %d responses", total, log.responses)
 	if excess > 0 {
 		t.Errorf("%d of %d admissions exceed the limit, want none", excess, total)
-	}
-	if total < 10_000 {
-		t.Errorf("%d admissions, want 10000", total)
 	}
 	rate := rateLimitRequest("edge", 1, "user=x")
 	if _, err := shouldRateLimit(h2c(t), servers[0].grpc, rate); err == nil {
@@ -160,6 +166,8 @@ type quotaAdmission struct{ at, n int64 }
 
 // count returns the number of admissions.
 func (l *quotaLog) count() (n int64) {
+
+func (l *quotaLog) admitted() (n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range l.all {

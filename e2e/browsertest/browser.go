@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	stepTimeout = 20 * time.Second // of one step: the machine may be busy with other tests
+	stepTimeout = time.Minute // of one step: the machine may be busy with other tests
 	// The first start on a machine reads the browser and its fonts from the disk.
 	startTimeout = 2 * time.Minute
 )

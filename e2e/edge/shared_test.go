@@ -391,17 +391,17 @@ policies:
 	}
 }
 
-// await polls until something holds, for up to 30 seconds.
+// await polls until something holds, for up to two minutes.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("%s: not after 30 s", what)
+			t.Fatalf("%s: not after 2 minutes", what)
 		}
 	}
 }

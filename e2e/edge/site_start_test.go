@@ -242,7 +242,7 @@ func checkConf(t *testing.T, http string) (string, error) {
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "nginx", "-p", dir, "-e", filepath.Join(dir, "log"), "-c", conf)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

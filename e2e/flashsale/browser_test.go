@@ -24,22 +24,40 @@ type story struct {
 	office *browsertest.Page
 	taken  []string
 	ahead  *atomic.Int64 // how far the shop's clock is ahead of the machine's
+	stands *atomic.Int64 // the time of the shop's clock in ns while it stands; else 0
 }
 
-func (s *story) now() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
+func (s *story) now() time.Time {
+	if at := s.stands.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Now().Add(time.Duration(s.ahead.Load()))
+}
 
-// jump sets the shop's clock forward instead of waiting, and lets pages notice it as they do
-// when a user returns to the tab.
+// stop sets the shop's clock as jump does, and stops it until the next jump: the steps before that
+// may take any time.
+func (s *story) stop(at time.Time, pages ...*browsertest.Page) {
+	s.stands.Store(at.UnixNano())
+	for _, p := range pages {
+		p.Do(notice)
+	}
+}
+
+// notice makes a page look at the time, as it does when a user returns to the tab.
+const notice = `document.dispatchEvent(new Event("visibilitychange"))`
+
+// jump sets the shop's clock forward instead of waiting, and lets pages notice it.
 func (s *story) jump(to time.Time, pages ...*browsertest.Page) {
 	s.ahead.Store(int64(time.Until(to)))
+	s.stands.Store(0)
 	for _, p := range pages {
-		p.Do(`document.dispatchEvent(new Event("visibilitychange"))`)
+		p.Do(notice)
 	}
 }
 
 func newStory(t *testing.T) *story {
 	t.Helper()
-	s := &story{t: t, shot: shots(t), ahead: new(atomic.Int64)}
+	s := &story{t: t, shot: shots(t), ahead: new(atomic.Int64), stands: new(atomic.Int64)}
 	system, err := run.Start(t.Context(), run.Config{Data: t.TempDir(), Mock: true, Shop: "127.0.0.1:0", Office: "127.0.0.1:0", Layers: oneAddress(t), Clock: s.now})
 	if err != nil {
 		t.Fatal(err)
@@ -459,13 +477,16 @@ func TestBrowserStops(t *testing.T) {
 	s.wantSame(erin, ".receipt h2", "Cancelled")
 	s.picture(erin, "22-cancelled-375")
 
-	// A late payment is to be refunded.
+	// A late payment is to be refunded. The provider calls back by the machine's clock, a moment
+	// after the order expires by that of the page.
+	before := s.now()
 	erin.Click("#join")
 	erin.Await(`document.querySelector('[data-do="late"]')?.disabled`) // the test provider's maximum is 10 minutes
-	s.jump(s.now().Add(15*time.Minute-12*time.Second), erin)
+	s.stop(before.Add(15*time.Minute-12*time.Second), erin)
 	erin.Await(`!document.querySelector('[data-do="late"]').disabled`)
 	erin.Click("summary")
 	erin.Click(`[data-do="late"]`)
+	s.jump(s.now().Add(time.Minute), erin)
 	erin.WaitText(".receipt h2", "Not paid in time")
 	erin.WaitText("[data-refund]", "Refunded") // by the mock provider, at once
 	s.wantSame(erin, "[data-refund]", "Refunded")

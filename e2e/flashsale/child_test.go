@@ -96,9 +96,9 @@ func (c *shopProcess) Terminate() error {
 func (c *shopProcess) ends() error {
 	select {
 	case <-c.Ended:
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		c.Kill()
-		return errors.New("child did not stop within 30 s")
+		return errors.New("child did not stop within 2 minutes")
 	}
 	if !c.cmd.ProcessState.Success() {
 		return fmt.Errorf("child: %v", c.cmd.ProcessState)

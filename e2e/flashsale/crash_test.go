@@ -149,7 +149,7 @@ func ownAddress(t *testing.T) string {
 }
 
 func (k *crash) run() {
-	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), trialWithin)
 	defer cancel()
 	start := time.Now().Add(500 * time.Millisecond).Truncate(time.Millisecond)
 	order := child.Order{Config: k.config, Create: &sale.Draft{

@@ -89,7 +89,7 @@ func (y *trial) within(ctx context.Context, what string, shows func(c *shopProce
 	for _, c := range y.all() {
 		all.Go(func() {
 			var err error
-			for until(ctx, time.Now().Add(10*time.Millisecond)) && time.Since(began) < 10*time.Second {
+			for until(ctx, time.Now().Add(10*time.Millisecond)) && time.Since(began) < within(10*time.Second) {
 				if err = shows(c); err == nil {
 					break
 				}
@@ -103,8 +103,8 @@ func (y *trial) within(ctx context.Context, what string, shows func(c *shopProce
 		})
 	}
 	all.Wait()
-	if slowest > within(10*time.Second) { // 1 s on an idle machine
-		y.t.Errorf("%s: effective in all processes after %v, want at most 10s", what, slowest)
+	if most := within(10 * time.Second); slowest > most { // 1 s on an idle machine
+		y.t.Errorf("%s: effective in all processes after %v, want at most %v", what, slowest, most)
 	}
 	y.t.Logf("%s: effective in both after %v", what, slowest.Round(time.Millisecond))
 	return slowest

@@ -75,7 +75,7 @@ type payer struct {
 func (p *payer) ask(method, path, body string, want int) map[string]any {
 	p.t.Helper()
 	last := ""
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
 		r, err := http.NewRequest(method, p.shop+path, strings.NewReader(body))
 		if err != nil {
 			p.t.Fatal(err)
@@ -141,7 +141,7 @@ func (p *payer) pays(page string) {
 func (p *payer) becomes(want string, refunded float64) {
 	p.t.Helper()
 	var got map[string]any
-	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); <-time.After(200 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); <-time.After(200 * time.Millisecond) {
 		if got = p.ask("GET", p.order, "", http.StatusOK); got["state"] == want && got["refunded"] == refunded {
 			return
 		}

@@ -267,7 +267,7 @@ func (s *redisShop) ack(id string, epoch int64) {
 // redisSell runs a sale with a fault in its middle, and checks the result. It returns the number
 // of lost reservations, and the time until the sale was open again.
 func redisSell(t *testing.T, g *redisinventory.Inventory, id string, epoch, stock int64, fault func(*redisShop)) (lost int, reopened time.Duration, s *redisShop) {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), trialWithin)
 	defer cancel()
 	s = &redisShop{t: t, inventory: g, ledger: newRedisLedger(id, epoch, stock), id: id}
 	redistest.Await(t, "the sale is open", func() error { return g.Open(ctx, s.ledger.opening(epoch)) }) // of a short deadline

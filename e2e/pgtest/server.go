@@ -89,7 +89,7 @@ func (s *Server) Start(t testing.TB) {
 	}
 	_, port, _ := net.SplitHostPort(s.Addr)
 	// The processes of a killed server end soon, but until then they lock the data.
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -130,7 +130,7 @@ func (s *Server) Start(t testing.TB) {
 }
 
 func (s *Server) ping() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	c, err := pgx.Connect(ctx, s.DSN("postgres"))
 	if err != nil {
@@ -170,7 +170,7 @@ func (s *Server) CopyDB(t testing.TB, of string) string {
 // Exec runs statements in a database, apart from the code under test.
 func (s *Server) Exec(t testing.TB, db string, statements ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	c, err := pgx.Connect(ctx, s.DSN(db))
 	if err != nil {

@@ -71,7 +71,7 @@ func start(t testing.TB, port int, directives []string, args ...string) (*Server
 
 // await polls until the server responds.
 func (s *Server) await() error {
-	deadline := time.NewTimer(30 * time.Second)
+	deadline := time.NewTimer(2 * time.Minute)
 	defer deadline.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
