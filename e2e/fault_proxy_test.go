@@ -16,8 +16,9 @@ import (
 // A faultProxy is a proxy in front of a Redis that injects faults. It passes on one command at a
 // time, and one reply.
 type faultProxy struct {
-	addr string
-	real string
+	addr  string
+	real  string
+	ended chan struct{} // closed when the test ends
 
 	mu       sync.Mutex
 	mode     proxyMode
@@ -48,7 +49,7 @@ var (
 // afar in time, but not if it has to be connected to first. The delays of a busy machine do not
 // count against the store, so a slow reply takes much longer.
 const (
-	slowDelay = 2 * time.Second
+	slowDelay = 20 * time.Second
 	farDelay  = 35 * time.Millisecond
 )
 
@@ -61,7 +62,7 @@ type proxyConn struct {
 
 func startFaultProxy(t testing.TB, server string) *faultProxy {
 	t.Helper()
-	g := &faultProxy{real: server, mode: proxyPass, changed: make(chan struct{}), conns: map[*proxyConn]bool{}}
+	g := &faultProxy{real: server, mode: proxyPass, changed: make(chan struct{}), ended: make(chan struct{}), conns: map[*proxyConn]bool{}}
 	l, err := porttest.Listen(porttest.Address(t)) // no outgoing connection gets this port
 	if err != nil {
 		t.Fatal(err)
@@ -69,6 +70,7 @@ func startFaultProxy(t testing.TB, server string) *faultProxy {
 	g.addr = l.Addr().String()
 	g.serve(l)
 	t.Cleanup(func() {
+		close(g.ended)
 		g.set(t, proxyRefuse)
 		g.mu.Lock()
 		g.closeAll(true)
@@ -187,7 +189,11 @@ func (g *faultProxy) client(c net.Conn) {
 		}
 		switch mode {
 		case proxySlow:
-			<-time.After(slowDelay)
+			select {
+			case <-time.After(slowDelay):
+			case <-g.ended:
+				return
+			}
 		case proxyFar:
 			<-time.After(farDelay)
 		case proxyReset:
