@@ -269,8 +269,17 @@ func TestLimitReqAgreesWithNginx(t *testing.T) {
 	if unexplained > 0 {
 		t.Errorf("the model does not explain %d decisions", unexplained)
 	}
-	if others > requests/2 { // otherwise the comparison is meaningless
-		t.Errorf("%d of %d outcomes differ", others, 2*requests)
+	// How many outcomes are equal depends on how late a busy machine sends the requests.
+	for _, server := range reqServers {
+		kinds := map[string]int{}
+		for _, one := range seen[server] {
+			kinds[one.status]++
+		}
+		for _, kind := range []string{"PASSED", "DELAYED", "REJECTED"} {
+			if kinds[kind] == 0 {
+				t.Errorf("%s has no outcome %s: %v", server, kind, kinds)
+			}
+		}
 	}
 }
 
