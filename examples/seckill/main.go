@@ -87,7 +87,8 @@ func open(addr string, fast bool, s *sale) (weir.Store, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := redisstore.New(conn, redisstore.Config{})
+	// No user waits for a response of this program: a late decision is better than none.
+	store, err := redisstore.New(conn, redisstore.Config{Timeout: 10 * time.Second})
 	if err != nil {
 		conn.Close()
 		return nil, nil, err
