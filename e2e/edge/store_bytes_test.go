@@ -25,8 +25,9 @@ type storeRecorder struct {
 	code    func(command int) int64
 	release chan struct{} // nil: responds at once
 
-	mu   sync.Mutex
-	cmds []redisstore.Command
+	mu    sync.Mutex
+	cmds  []redisstore.Command
+	takes []redisstore.Command // of lua/takes.lua
 }
 
 func (*storeRecorder) Cluster() bool { return false }
@@ -39,6 +40,7 @@ func (c *storeRecorder) Do(_ context.Context, cmds []redisstore.Command, replies
 	defer c.mu.Unlock()
 	for i, cmd := range cmds {
 		if len(cmd.Args) == 1 {
+			c.takes = append(c.takes, cmd)
 			replies[i].Items = []string{string(undecided)}
 			continue
 		}
@@ -178,28 +180,44 @@ func record(t *testing.T, plan *storePlan, rs []weir.Request, all, holds bool) s
 	return c
 }
 
-// recordEach returns the commands of redisstore for requests that share a round trip.
-func recordEach(t *testing.T, plan *storePlan, rs []weir.Request) (c storeCase) {
+// recordEach returns the command of redisstore for requests that share a round trip.
+func recordEach(t *testing.T, plan *storePlan, rs []weir.Request) storeCase {
+	t.Helper()
+	groups := make([][]weir.Request, len(rs))
+	for i := range rs {
+		groups[i] = rs[i : i+1]
+	}
+	cmd := recordTogether(t, groups).cmds[1]
+	return storeCase{Asks: plan.asks(rs), Commands: [][2]string{{hexes(cmd.Keys), hexes(cmd.Args)}}}
+}
+
+// recordTogether returns what redisstore sends for a Peek, and then for groups of requests, each
+// all or none, that share a round trip.
+func recordTogether(t *testing.T, groups [][]weir.Request) (conn *storeRecorder) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		conn := &storeRecorder{code: func(int) int64 { return 1 }, release: make(chan struct{})}
+		conn = &storeRecorder{code: func(int) int64 { return 1 }, release: make(chan struct{})}
 		s, err := redisstore.New(conn, redisstore.Config{InFlight: 1, MaxBatch: 1024})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ask := func(r weir.Request) { s.Do(context.Background(), r) }
-		go ask(weir.Request{Verb: weir.Peek, Key: "first", Limit: rs[0].Limit, N: 1}) // is one command
+		ask := func(rs []weir.Request) {
+			if len(rs) == 1 {
+				s.Do(context.Background(), rs[0])
+			} else {
+				s.DoAll(context.Background(), rs, make([]weir.Decision, len(rs)))
+			}
+		}
+		go ask([]weir.Request{{Verb: weir.Peek, Key: "first", Limit: groups[0][0].Limit, N: 1}}) // is one command
 		synctest.Wait()
-		for _, r := range rs {
-			go ask(r)
+		for _, rs := range groups {
+			go ask(rs)
 			synctest.Wait()
 		}
 		close(conn.release)
 		synctest.Wait()
-		cmd := conn.cmds[1]
-		c = storeCase{Asks: plan.asks(rs), Commands: [][2]string{{hexes(cmd.Keys), hexes(cmd.Args)}}}
 	})
-	return c
+	return conn
 }
 
 const storeBuild = storeLua + `

@@ -2,6 +2,8 @@ package edge_test
 
 import (
 	"bufio"
+	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"strconv"
@@ -127,5 +129,17 @@ func (f *storeFake) commands() []string {
 
 func silence([]string) (string, bool) { return "", false }
 
-// storeGrant is a reply that admits one request.
-var storeGrant = "*1\r\n$56\r\n\x01" + strings.Repeat("\x00", 55) + "\r\n"
+// storeGrant and storeDenial are replies of lua/takes.lua to one request. storeGeneral is a reply
+// of the general path that admits one.
+var (
+	storeGrant   = storeTakes(1, 0, "")
+	storeDenial  = storeTakes(0, 0, "[99999999999999,0,1]")
+	storeGeneral = "*1\r\n$56\r\n\x01" + strings.Repeat("\x00", 55) + "\r\n"
+)
+
+// storeTakes is a reply of lua/takes.lua at 1 µs.
+func storeTakes(admitted int8, undecided byte, states string) string {
+	b := binary.LittleEndian.AppendUint64([]byte{1, 0, 0, 0, 0, 0, 0, 0}, uint64(admitted))
+	b = append(append(b, undecided, 0), states...)
+	return fmt.Sprintf("$%d\r\n%s\r\n", len(b), b)
+}

@@ -45,13 +45,13 @@ func TestStoreDeadline(t *testing.T) {
 				defer c.Close()
 				tick := time.NewTicker(time.Second) // a whole reply takes a minute
 				defer tick.Stop()
-				for i := 0; ; i = (i + 1) % len(storeGrant) {
+				for i := 0; ; i = (i + 1) % len(storeGeneral) {
 					select {
 					case <-tick.C:
 					case <-ended:
 						return
 					}
-					if _, err := c.Write([]byte{storeGrant[i]}); err != nil {
+					if _, err := c.Write([]byte{storeGeneral[i]}); err != nil {
 						return
 					}
 				}
@@ -124,7 +124,7 @@ func TestStorePool(t *testing.T) {
 	hold := make(chan struct{})
 	fake.set(func([]string) (string, bool) {
 		<-hold
-		return storeGrant, false
+		return storeGeneral, false
 	})
 	settings := storeSettings{Redis: storeRedis{Hosts: []string{fake.addr}}, Deadline: 8e6}
 	var wg sync.WaitGroup
@@ -132,7 +132,7 @@ func TestStorePool(t *testing.T) {
 	granted := 0
 	for i := range 300 {
 		wg.Go(func() {
-			if r := s.ask(t, settings, true, fmt.Sprint(i)); r.Err == "" && r.OK {
+			if r := s.askVerb(t, settings, true, weir.Charge, fmt.Sprint(i)); r.Err == "" && r.OK {
 				mu.Lock()
 				granted++
 				mu.Unlock()
@@ -159,14 +159,14 @@ func TestStoreWaited(t *testing.T) {
 	got := s.code(t, `
 local at = 0
 package.loaded["weir.clock"] = { now = function() return at end }
-for _, name in ipairs{ "weir.breaker", "weir.redis", "weir.store" } do package.loaded[name] = nil end
+for _, name in ipairs{ "weir.batches", "weir.breaker", "weir.redis", "weir.store" } do package.loaded[name] = nil end
 local h = require "storetest"
 local function try(waits, answers)
   local s = assert(require("weir.store").new({ redis = { hosts = { "127.0.0.1:1" } }, deadline = 2000000 }, h.plan))
   local grants = false
   local conn = { address = { name = "redis" }, keep = function() end, discard = function() end }
   function conn:ask(deadline)
-    if grants then return { "\1" .. ("\0"):rep(55) } end
+    if grants then return "\1" .. ("\0"):rep(7) .. "\1" .. ("\0"):rep(9) end
     at = deadline
     return nil, "timeout"
   end
@@ -190,7 +190,7 @@ end
 try(1500, true)
 try(500, true)
 try(1500, false)
-`)
+`, "")
 	if want := "5 closed\n0 closed\n0 open\n"; got != want {
 		t.Errorf("got %q, want %q: overloads of 5 calls, and the breaker", got, want)
 	}

@@ -36,13 +36,13 @@ func storePost(t *testing.T, addr, body string) string {
 	return string(b)
 }
 
-// code runs Lua on a worker of s.
-func (s *storeServer) code(t *testing.T, code string) string {
+// code runs Lua on a worker of s, which keeps the code of the first call.
+func (s *storeServer) code(t *testing.T, code, body string) string {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(s.Dir, "code.lua"), []byte(code), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	res, err := storeClient.Post("http://"+s.Addr+"/code", "text/plain", nil)
+	res, err := storeClient.Post("http://"+s.Addr+"/code", "text/plain", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

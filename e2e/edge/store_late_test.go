@@ -20,7 +20,7 @@ func TestStoreLate(t *testing.T) {
 			<-late
 			return storeGrant, false
 		}
-		return "*1\r\n$56\r\n" + strings.Repeat("\x00", 56) + "\r\n", false
+		return storeDenial, false
 	})
 	settings := storeSettings{Redis: storeRedis{Hosts: []string{fake.addr}}, Deadline: 1_000_000}
 	if r := s.ask(t, settings, true, "k"); !strings.Contains(r.Err, "timeout") {

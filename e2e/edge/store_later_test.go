@@ -109,7 +109,7 @@ local queue = require("weir.defer").new(h.store)
 for i = 1, 500 do queue.run({ { key = "k", rule = h.plan.rules[1], verb = 0, n = 1 } }) end
 os.execute("kill -QUIT " .. ngx.worker.pid())
 ngx.update_time()
-ngx.print(queue.waiting())`)
+ngx.print(queue.waiting())`, "")
 	var got storeAnswer
 	await(t, "500 taken", func() bool {
 		r := s.run(t, []weir.Request{{Verb: weir.Peek, Key: "k", Limit: limit, N: 1}}, false)

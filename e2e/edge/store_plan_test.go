@@ -22,6 +22,7 @@ type storePlan struct {
 type storeRule struct {
 	Limit     string  `json:"limit"`
 	Suffix    string  `json:"suffix"`
+	Stored    string  `json:"stored,omitempty"`
 	Algorithm string  `json:"algorithm"`
 	Params    []int64 `json:"params"`
 	Capacity  int64   `json:"capacity"`
@@ -36,18 +37,20 @@ func newStorePlan(limits []weir.Limit) *storePlan {
 	return p
 }
 
+func limitName(l weir.Limit) string { return l.Name() + " " + l.String() }
+
 // add adds a limit once and returns its index, from 1.
 func (p *storePlan) add(l weir.Limit) int {
-	if at := p.at[l.String()]; at > 0 {
+	if at := p.at[limitName(l)]; at > 0 {
 		return at
 	}
 	r := redisstore.Outline(l, 0)
-	out := &storeRule{Limit: l.String(), Suffix: r.Suffix, Algorithm: r.Algorithm, Params: r.Params, Capacity: l.Capacity()}
+	out := &storeRule{Limit: l.String(), Suffix: r.Suffix, Stored: r.Stored, Algorithm: r.Algorithm, Params: r.Params, Capacity: l.Capacity()}
 	if l.IsConcurrency() {
 		out.Lease = l.Period().Microseconds()
 	}
 	p.Rules = append(p.Rules, out)
-	p.at[l.String()] = len(p.Rules)
+	p.at[limitName(l)] = len(p.Rules)
 	return len(p.Rules)
 }
 
@@ -65,7 +68,7 @@ func (p *storePlan) asks(rs []weir.Request) []storeAsk {
 	out := make([]storeAsk, len(rs))
 	for i, r := range rs {
 		out[i] = storeAsk{
-			Key: hex.EncodeToString([]byte(r.Key)), Rule: p.at[r.Limit.String()], Verb: int(r.Verb), N: r.N,
+			Key: hex.EncodeToString([]byte(r.Key)), Rule: p.at[limitName(r.Limit)], Verb: int(r.Verb), N: r.N,
 			ID: hex.EncodeToString([]byte(r.ID)), TTL: r.TTL.Microseconds(),
 		}
 	}
@@ -93,10 +96,8 @@ end
 local function unhex(text) return (text:gsub("..", function(h) return string.char(tonumber(h, 16)) end)) end
 local function hex(text) return (text:gsub(".", function(c) return string.format("%02x", c:byte()) end)) end
 local function read_plan(plan)
-  for _, r in ipairs(plan.rules) do
-    local int64s = require("ffi").typeof("int64_t[?]")
-    r.packed = require("ffi").string(int64s(#r.params, r.params), 8 * #r.params)
-  end
+  local plans = require "weir.plan"
+  plan.rules = assert(plans.rules{ format = plans.FORMAT, rules = plan.rules })
   return plan
 end
 local function read_asks(plan, asks)

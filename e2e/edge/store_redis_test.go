@@ -55,10 +55,16 @@ type storeOnceReply struct {
 
 func (s storeOnceServer) ask(t *testing.T, settings storeSettings, again bool, key string) storeOnceReply {
 	t.Helper()
+	return s.askVerb(t, settings, again, weir.Take, key)
+}
+
+// askVerb asks with another verb than Take, which takes the general path.
+func (s storeOnceServer) askVerb(t *testing.T, settings storeSettings, again bool, verb weir.Verb, key string) storeOnceReply {
+	t.Helper()
 	if settings.Deadline == 0 {
 		settings.Deadline = 5e6
 	}
-	r := weir.Request{Verb: weir.Take, Key: key, Limit: weir.MustLimit(onceLimit), N: 1}
+	r := weir.Request{Verb: verb, Key: key, Limit: weir.MustLimit(onceLimit), N: 1}
 	text := storePost(t, s.Addr, storeJSON(t, map[string]any{"settings": settings, "asks": s.plan.asks([]weir.Request{r}), "again": again}))
 	var got storeOnceReply
 	if err := json.Unmarshal([]byte(text), &got); err != nil {
@@ -172,16 +178,16 @@ func TestStoreHostile(t *testing.T) {
 		end  bool
 		want string
 	}{
-		"a grant":             {storeGrant, false, ""},
+		"a grant":             {storeGeneral, false, ""},
 		"closed":              {"", true, "closed"},
-		"half an answer":      {storeGrant[:30], true, "closed"},
-		"half, and silence":   {storeGrant[:30], false, "timeout"},
+		"half an answer":      {storeGeneral[:30], true, "closed"},
+		"half, and silence":   {storeGeneral[:30], false, "timeout"},
 		"no script's":         {"$5\r\nhello\r\n", false, "a reply that is not the script's"},
 		"a number":            {":1\r\n", false, "a reply that is not the script's"},
 		"nothing":             {"$-1\r\n", false, "a reply that is not the script's"},
 		"no array":            {"*-1\r\n", false, "a reply that is not the script's"},
 		"an empty array":      {"*0\r\n", false, "answered 0 requests of 1"},
-		"two answers":         {"*2\r\n" + storeGrant[4:] + storeGrant[4:], false, "answered 2 requests of 1"},
+		"two answers":         {"*2\r\n" + storeGeneral[4:] + storeGeneral[4:], false, "answered 2 requests of 1"},
 		"a short answer":      {"*1\r\n$3\r\nabc\r\n", false, "want an answer of 56 bytes, got 3"},
 		"an error in it":      {"*1\r\n-ERR x\r\n", false, "not a text"},
 		"an answer's error":   {"*1\r\n$4\r\n!BAD\r\n", false, "BAD"},
@@ -210,7 +216,7 @@ func TestStoreHostile(t *testing.T) {
 			if c.want == "timeout" {
 				deadline = 300_000
 			}
-			r := s.ask(t, storeSettings{Redis: storeRedis{Hosts: []string{fake.addr}}, Deadline: deadline}, false, "k")
+			r := s.askVerb(t, storeSettings{Redis: storeRedis{Hosts: []string{fake.addr}}, Deadline: deadline}, false, weir.Charge, "k")
 			if c.want == "" && (r.Err != "" || !r.OK) || !strings.Contains(r.Err, c.want) {
 				t.Errorf("got %+v, want %q", r, c.want)
 			}
@@ -236,16 +242,16 @@ func TestStoreHostile(t *testing.T) {
 	// The rest of one reply must not be read as the next one, so the connection is
 	// closed.
 	for name, text := range map[string]string{
-		"more than was asked for": storeGrant + "+more\r\n",
-		"a text that goes on":     strings.Replace(storeGrant, "$56", "$54", 1),
-		"a list that goes on":     strings.Replace(storeGrant, "*1", "*0", 1),
-		"a list that ends early":  "*1\r\n$-1\r\n" + storeGrant[4:],
+		"more than was asked for": storeGeneral + "+more\r\n",
+		"a text that goes on":     strings.Replace(storeGeneral, "$56", "$54", 1),
+		"a list that goes on":     strings.Replace(storeGeneral, "*1", "*0", 1),
+		"a list that ends early":  "*1\r\n$-1\r\n" + storeGeneral[4:],
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := startStoreFake(t, func([]string) (string, bool) { return text, false })
 			var said []string
 			for range 3 {
-				r := s.ask(t, storeSettings{Redis: storeRedis{Hosts: []string{fake.addr}}}, false, "k")
+				r := s.askVerb(t, storeSettings{Redis: storeRedis{Hosts: []string{fake.addr}}}, false, weir.Charge, "k")
 				if said = append(said, fmt.Sprint(r.OK, strings.ReplaceAll(r.Err, fake.addr, ""))); said[0] != said[len(said)-1] {
 					t.Errorf("the same reply is read as %q", said)
 				}
@@ -254,6 +260,53 @@ func TestStoreHostile(t *testing.T) {
 				t.Errorf("%d connections, want 3", fake.total)
 			}
 		})
+	}
+}
+
+// TestStoreHostileTakes checks the same for replies of lua/takes.lua.
+func TestStoreHostileTakes(t *testing.T) {
+	s := startStoreOnce(t, "")
+	for name, c := range map[string]struct{ text, want string }{
+		"a grant":                  {storeGrant, ""},
+		"a denial":                 {storeDenial, ""},
+		"the general path's":       {storeGeneral, "a reply that is not the script's"},
+		"nothing":                  {"$-1\r\n", "a reply that is not the script's"},
+		"a number":                 {":1\r\n", "a reply that is not the script's"},
+		"too short":                {"$17\r\n" + strings.Repeat("x", 17) + "\r\n", "a reply that is not the script's"},
+		"no state":                 {storeTakes(1, 0, "nonsense"), "states that are not the script's"},
+		"a state of one number":    {storeTakes(1, 0, "[1]"), "states that are not the script's"},
+		"two states":               {storeTakes(1, 0, "\n"), "states that are not the script's"},
+		"too many admitted":        {storeTakes(2, 0, ""), "the script admitted 2 and not 1"},
+		"none admitted":            {storeTakes(0, 0, ""), "the script admitted 0 and not 1"},
+		"an undecided one of none": {storeTakes(1, 1, "\x09\x00"), "the script admitted 1 and not 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake := startStoreFake(t, func([]string) (string, bool) { return c.text, false })
+			r := s.ask(t, storeSettings{Redis: storeRedis{Hosts: []string{fake.addr}}}, false, "k")
+			if c.want == "" && (r.Err != "" || r.OK != (c.text == storeGrant)) || !strings.Contains(r.Err, c.want) {
+				t.Errorf("got %+v, want %q", r, c.want)
+			}
+			if n := len(fake.commands()); n != 1 {
+				t.Errorf("%d commands, want 1", n)
+			}
+		})
+	}
+}
+
+// TestStoreUndecided checks that the general path decides what lua/takes.lua leaves to it.
+func TestStoreUndecided(t *testing.T) {
+	s := startStoreOnce(t, "")
+	for name, text := range map[string]string{"all": storeTakes(-1, 0, ""), "one": storeTakes(0, 1, "\x00\x00")} {
+		fake := startStoreFake(t, func(command []string) (string, bool) {
+			if len(command) == 5 {
+				return text, false
+			}
+			return storeGeneral, false
+		})
+		r := s.ask(t, storeSettings{Redis: storeRedis{Hosts: []string{fake.addr}}}, false, "k")
+		if got := strings.Join(fake.commands(), " "); r.Err != "" || !r.OK || got != "EVALSHA EVALSHA" {
+			t.Errorf("%s: %+v after %s", name, r, got)
+		}
 	}
 }
 
@@ -295,7 +348,7 @@ if answers or not problem:find("want at most 1024") then ngx.say("too many reque
 if h.store.unavailable() then ngx.say("unavailable: ", h.store.unavailable()) end
 local again = h.store.run(many(1, 0), true)
 if not again or again[1].remaining ~= 998 then ngx.say("after it: ", again and again[1].remaining) end
-`)
+`, "")
 	if text != "" {
 		t.Error(text)
 	}

@@ -80,10 +80,12 @@ local seen, seen_at = {}, {} -- rules, and their positions in ARGV
 local keys, args, index, held, n_keys, n_args, n_seen, prefix
 local last_key, last_encoded
 
-local function name(key, rule)
+-- name returns the name of a state in Redis.
+local function name(start, key, rule)
   if key ~= last_key then last_key, last_encoded = key, encode(key) end
-  return prefix .. "{" .. last_encoded .. "}:" .. rule.suffix
+  return start .. "{" .. last_encoded .. "}:" .. rule.suffix
 end
+M.name = name
 
 -- place returns the position of a state in KEYS and that of its hold keys, or 0.
 local function place(state, holds)
@@ -166,7 +168,7 @@ function M.build(requests, all, start, declare)
   for i = 1, n do
     local r = requests[i]
     local rule, verb = r.rule, r.verb
-    local key_at, hold = place(name(r.key, rule), declare or rule.holds or verb >= RESERVE)
+    local key_at, hold = place(name(prefix, r.key, rule), declare or rule.holds or verb >= RESERVE)
     local at_rule, rest = rule_at(rule), 0
     if hold ~= 0 then rest = more(r, hold) end
     head[h], head[h + 1], head[h + 2], head[h + 3], head[h + 4] = key_at, at_rule, verb, r.n < MAX and r.n or MAX, rest

@@ -8,6 +8,7 @@ local key = require "weir.key"
 local match = require "weir.match"
 local override = require "weir.override"
 local expression = require "weir.expression"
+local takes = require "weir.takes"
 
 local M = {}
 
@@ -20,6 +21,7 @@ local int64s = ffi.typeof("int64_t[?]")
 local function rule(r)
   r.packed = ffi.string(int64s(#r.params, r.params), 8 * #r.params)
   if r.lease == 0 then r.lease = nil end
+  takes.prepare(r)
 end
 
 -- rules returns the limits of an adjusted key, edge.Adjusted, or nil and an error.

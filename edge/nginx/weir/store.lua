@@ -4,6 +4,7 @@
 -- A call is repeated only if Redis reports that it ran nothing: it does not know the script,
 -- or hold keys must be declared. After any other error a request may have been charged.
 
+local batches = require "weir.batches"
 local breaker = require "weir.breaker"
 local call = require "weir.call"
 local clock = require "weir.clock"
@@ -49,18 +50,24 @@ local ANSWERED, UNKNOWN, OVERLOAD = "answered", "unknown", "overload"
 -- LATE is how long after its deadline a call ends only if the worker was busy, in ms.
 local LATE = 20
 
--- ask runs the script once, on one connection. It returns the reply, a list; or nil, an
--- error and what that says about Redis.
-local function ask(s, keys, args, deadline)
-  local name, text = s.name, s.script -- adopt may replace them while this waits
+-- late returns what a timeout of a call says. sent is when it was sent, or nil. A call that waited
+-- most of its time while Redis answered others is no failure of Redis.
+local function late(s, deadline, sent)
   local begun = deadline - s.deadline
+  if not sent and now() > deadline + LATE then return OVERLOAD end
+  return s.answered >= begun and (not sent or sent - begun > s.deadline / 2) and OVERLOAD or nil
+end
+
+-- ask runs the script once, on one connection. It returns the reply, which has a type; or nil, an
+-- error and what that says about Redis.
+local function ask(s, keys, args, deadline, kind)
+  local name, text = s.name, s.script -- adopt may replace them while this waits
   local conn, problem = s.redis:open(deadline)
   if not conn then
     if find(problem, "too many waiting", 1, true) then return nil, problem, OVERLOAD end
-    local late = s.answered >= begun or now() > deadline + LATE
-    return nil, problem, late and find(problem, "timeout", 1, true) and OVERLOAD or nil
+    return nil, problem, find(problem, "timeout", 1, true) and late(s, deadline) or nil
   end
-  local waited = now() - begun > s.deadline / 2 -- for its connection, most of its time
+  local sent = now()
   local reply, refused
   reply, problem, refused = send(conn, deadline, "evalsha", name, keys, args)
   if refused and find(problem, "^NOSCRIPT") then
@@ -69,10 +76,10 @@ local function ask(s, keys, args, deadline)
   if reply == nil then
     if refused then reuse(conn, problem) else conn:discard() end
     local says = refused and ANSWERED or nil
-    if waited and s.answered >= begun and find(problem, "timeout", 1, true) then says = says or OVERLOAD end
+    if find(problem, "timeout", 1, true) then says = says or late(s, deadline, sent) end
     return nil, conn.address.name .. ": " .. problem, says
   end
-  if type(reply) ~= "table" then
+  if type(reply) ~= kind then
     conn:discard()
     return nil, conn.address.name .. ": a reply that is not the script's"
   end
@@ -107,12 +114,17 @@ end
 
 -- decide asks Redis, and once more for the requests that need their hold keys.
 local function decide(s, requests, all)
+  local deadline = now() + s.deadline
+  local op = (all or #requests == 1) and s.takes(requests, deadline)
+  if op then
+    if op.problem then return nil, "redis: " .. op.problem, op.says end
+    return op.answers
+  end
   local keys, args = build(requests, all, s.prefix)
   if not keys then return nil, args, UNKNOWN end
-  local deadline = now() + s.deadline
   local answers, asked, places = { ok = true }, requests, nil
   for attempt = 1, 2 do
-    local reply, problem, says = ask(s, keys, args, deadline)
+    local reply, problem, says = ask(s, keys, args, deadline, "table")
     if not reply then return nil, "redis: " .. problem, says end
     if #reply ~= #asked then return nil, "redis: the script answered " .. #reply .. " requests of " .. #asked end
     local again
@@ -149,6 +161,12 @@ function M.new(settings, plan)
   local connections, err = redis.new(settings.redis)
   if not connections then return nil, err end
   local state = { redis = connections, answered = -1, deadline = max(1, ceil((settings.deadline or 50000) / 1000)) }
+  state.takes = batches.new(state, function(b, deadline)
+    local keys, args = b:pack()
+    local reply, problem, says = ask(state, keys, args, deadline, "string")
+    if reply then return b:read(reply) end
+    return problem, says
+  end, function(deadline, sent) return late(state, deadline, sent) end, OVERLOAD)
 
   local circuit = breaker.new(function(deadline)
     local conn, problem = connections:open(deadline)
