@@ -91,6 +91,7 @@ local cjson = require("cjson").new()
 local function exact(answer)
   local out = {}
   for name, v in pairs(answer) do out[name] = type(v) == "number" and string.format("%.0f", v) or v end
+  out.rule = nil
   return out
 end
 local function unhex(text) return (text:gsub("..", function(h) return string.char(tonumber(h, 16)) end)) end

@@ -161,11 +161,7 @@ function M.decide()
   elseif adm.excess then
     complain(adm.excess)
   end
-  if adm.outcome == "admitted" or adm.outcome == "open" then
-    ok, err = pcall(response.describe, settings, adm)
-    if not ok then fault(err) end
-    return
-  end
+  if adm.outcome == "admitted" or adm.outcome == "open" then return end -- header_filter sets the fields
   ok, err = pcall(response.send, settings, adm)
   fault(err) -- send ends the request unless it fails
   exit(503)
@@ -179,12 +175,11 @@ function M.access()
   return exit(ngx.DECLINED)
 end
 
--- header_filter sets the response fields again, in place of those of an upstream.
+-- header_filter sets the response fields of a request that passes, in place of those of an upstream.
 function M.header_filter()
   if ngx.is_subrequest then return end
   local adm = find()
   if not adm or not adm.outcome or adm.ended then return end
-  if not (ngx.var.upstream_status or ngx.var.upstream_cache_status) then return end
   local ok, err = pcall(response.describe, settings, adm)
   if not ok then fault(err) end
 end

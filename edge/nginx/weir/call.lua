@@ -183,7 +183,7 @@ local numbers = ffi.new("int64_t[7]")
 -- answer returns what the script answered to a request:
 --
 --   { ok, granted, remaining, retry = µs or -1 for never, reset = µs, delay = µs, at = µs,
---     unknown = true for a reservation that does not exist }
+--     unknown = true for a reservation that does not exist, rule, label = "" }
 --
 -- It returns nil and true if the script needs the hold keys declared, and nil and an error
 -- if the request was not decided.
@@ -206,6 +206,7 @@ function M.answer(r, text)
   return {
     ok = ok, granted = granted, remaining = remaining > 0 and remaining or 0, retry = tonumber(numbers[3]),
     reset = tonumber(numbers[4]), delay = delay, at = tonumber(numbers[6]), unknown = code == UNKNOWN or nil,
+    rule = r.rule, label = "",
   }
 end
 

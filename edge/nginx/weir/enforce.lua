@@ -55,20 +55,18 @@ local function gather(adm)
   return all
 end
 
--- spread gives every enforced charge its answers, with the rule and label of each.
+-- spread gives every enforced charge its answers, with the label of each.
 local function spread(adm, answers)
   local list, at = adm.charges, 0
   for i = 1, adm.enforced do
-    local charge, part = list[i], {}
-    local requests = charge.requests
-    local n = #requests
+    local charge = list[i]
+    local n = #charge.requests
+    local part = adm.enforced == 1 and answers or {}
     for j = 1, n do
-      at = at + 1
-      local answer = answers[at]
-      answer.rule, answer.label = requests[j].rule, label(charge.policy, j, n)
-      part[j] = answer
+      local answer = answers[at + j]
+      answer.label, part[j] = label(charge.policy, j, n), answer
     end
-    charge.answers = part
+    charge.answers, at = part, at + n
   end
 end
 

@@ -83,7 +83,10 @@ local function answer(rule, d, m, n, clock)
     left, reset = tokens(p, d, m), m > 0 and d + 1 or d
   end
   local ok = retry == 0
-  return { ok = ok, granted = ok and n or 0, remaining = max(left, 0), retry = retry, reset = reset, delay = 0, at = clock }, d, m
+  return {
+    ok = ok, granted = ok and n or 0, remaining = max(left, 0), retry = retry, reset = reset, delay = 0, at = clock,
+    rule = rule, label = "",
+  }, d, m
 end
 
 -- prepare gives a rule of a plan its text for the script, unless takes cannot decide it. Every
