@@ -37,6 +37,7 @@ type conn struct {
 	opened time.Time
 	fresh  atomic.Bool // no request has arrived
 	state  atomic.Int32
+	ctx    atomic.Pointer[requestContext] // of the request in progress
 
 	buf     []byte // buf[:n] has arrived
 	n       int
@@ -77,6 +78,11 @@ func (c *conn) serve() {
 	}()
 	ctx, cancel := context.WithCancel(context.WithValue(c.l.ctx, http.LocalAddrContextKey, c.LocalAddr()))
 	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		if r := c.ctx.Load(); r != nil {
+			r.connEnded()
+		}
+	})()
 	for {
 		m, v := c.next()
 		if v != plain {
@@ -158,6 +164,8 @@ func (c *conn) drop(n int) {
 // answer serves a request. It reports whether another one may follow.
 func (c *conn) answer(ctx context.Context, m *message) bool {
 	m.ctx.Context = ctx
+	c.ctx.Store(&m.ctx)
+	defer c.ctx.Store(nil)
 	defer m.ctx.end()
 	r := c.req.WithContext(&m.ctx) // a copy, which the handler may keep
 	r.RemoteAddr = c.addr

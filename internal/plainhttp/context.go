@@ -13,7 +13,57 @@ type requestContext struct {
 	mu    sync.Mutex
 	real  context.Context // nil before Done
 	stop  context.CancelFunc
+	after *hook // of AfterFunc, or nil
 	ended bool
+}
+
+// A hook is a function to call when a context ends.
+type hook struct{ f func() }
+
+// AfterFunc does what [context.AfterFunc] does, without a context of its own for that of a request.
+func AfterFunc(ctx context.Context, f func()) (stop func() bool) {
+	if c, ok := ctx.(*requestContext); ok {
+		return c.afterFunc(f)
+	}
+	return context.AfterFunc(ctx, f)
+}
+
+// afterFunc keeps one hook. Further ones are those of package context.
+func (c *requestContext) afterFunc(f func()) (stop func() bool) {
+	h := &hook{f}
+	c.mu.Lock()
+	keep := c.after == nil && !c.ended && c.Context.Err() == nil
+	if keep {
+		c.after = h
+	}
+	c.mu.Unlock()
+	if !keep {
+		return context.AfterFunc(c, f)
+	}
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		stops := c.after == h
+		if stops {
+			c.after = nil
+		}
+		return stops
+	}
+}
+
+// connEnded calls the hook when the context of the connection has ended.
+func (c *requestContext) connEnded() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.callHook()
+}
+
+// callHook calls the hook. It requires mu.
+func (c *requestContext) callHook() {
+	if c.after != nil {
+		go c.after.f()
+		c.after = nil
+	}
 }
 
 // Done implements [context.Context].
@@ -61,4 +111,5 @@ func (c *requestContext) end() {
 	if c.ended = true; c.stop != nil {
 		c.stop()
 	}
+	c.callHook()
 }

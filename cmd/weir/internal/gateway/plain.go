@@ -155,7 +155,7 @@ func (p *proxy) sendPlain(x *plainExchange, r *http.Request, began time.Time) (c
 			}
 			c.setDeadline(began.Add(p.route.Timeout), 0)
 		}
-		stop = context.AfterFunc(ctx, c.interrupt)
+		stop = plainhttp.AfterFunc(ctx, c.interrupt)
 		c.left, c.got = maxResponseHeader, false
 		if _, err = c.Conn.Write(x.text); err == nil {
 			err = c.readReply(r.Method, &x.reply)
