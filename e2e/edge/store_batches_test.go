@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,8 +94,8 @@ func TestStoreBytesTakes(t *testing.T) {
 	t.Logf("%d cases, %d groups", len(cases), shared)
 }
 
-// concurrently runs groups of requests on one worker: first two at the same time, which starts a
-// timer for calls, and then the rest.
+// concurrently runs groups of requests at the same time on one worker, after others of the key warm
+// that start a timer for calls.
 func (s *storeServer) concurrently(t *testing.T, groups [][]weir.Request) (out []storeReply) {
 	t.Helper()
 	var asks [][]storeAsk
@@ -113,7 +114,13 @@ ngx.req.read_body()
 local h = require "storetest"
 local cjson = require("cjson").new()
 local asks, threads, out = cjson.decode(ngx.req.get_body_data()), {}, {}
-local function start(i)
+local function warm() h.store.run({ { key = "warm", rule = h.plan.rules[1], verb = 0, n = 1 } }, true) end
+while ngx.timer.running_count() == 0 do
+  local one, two = ngx.thread.spawn(warm), ngx.thread.spawn(warm)
+  ngx.thread.wait(one)
+  ngx.thread.wait(two)
+end
+for i = 1, #asks do
   local requests = h.read_asks(h.plan, asks[i])
   threads[i] = ngx.thread.spawn(function()
     local answers, err = h.store.run(requests, true)
@@ -123,11 +130,7 @@ local function start(i)
     for k = 1, #requests do out[i].answers[k] = h.exact(answers[k]) end
   end)
 end
-for _, part in ipairs{ { 1, 2 }, { 3, #asks } } do
-  local from, to = part[1], part[2]
-  for i = from, to do start(i) end
-  for i = from, to do assert(ngx.thread.wait(threads[i])) end
-end
+for i = 1, #asks do assert(ngx.thread.wait(threads[i])) end
 ngx.print(cjson.encode(out))`
 
 // TestStoreBatches has many requests at the same time on one worker. They share calls of Redis, and
@@ -177,6 +180,40 @@ func TestStoreBatches(t *testing.T) {
 	}
 }
 
+// TestStoreBatchTimers checks that timers replace each other while there is work, at most three at a
+// time, and end after it.
+func TestStoreBatchTimers(t *testing.T) {
+	x := newStoreTwins(t, []weir.Limit{weir.MustLimit("1000000/h")})
+	got := x.lua.code(t, `
+local h = require "storetest"
+local pending, running = ngx.timer.pending_count, ngx.timer.running_count
+local failed, most = 0, 0
+local function wave()
+  local threads = {}
+  for i = 1, 3 do
+    threads[i] = ngx.thread.spawn(function()
+      local answers = h.store.run({ { key = "k", rule = h.plan.rules[1], verb = 0, n = 1 } }, true)
+      if not answers or not answers.ok then failed = failed + 1 end
+    end)
+  end
+  for i = 1, 3 do ngx.thread.wait(threads[i]) end
+  most = math.max(most, running())
+end
+for i = 1, 1200 do wave() end
+local before = running()
+for i = 1, 200 do
+  if running() + pending() == 0 then break end
+  ngx.sleep(0.05)
+end
+ngx.print(failed, " ", before > 0 and most <= 3, " ", running() + pending())`, "")
+	if want := "0 true 0"; got != want {
+		t.Errorf("got %q, want %q; the log of nginx:\n%s", got, want, x.lua.Log())
+	}
+	if n := storeInfo(strings.ReplaceAll(x.redis.Do(t, "INFO", "commandstats").(string), "calls=", "calls:"), "cmdstat_evalsha:calls"); n > 2600 {
+		t.Errorf("%d calls for 1200 waves of 3 requests", n)
+	}
+}
+
 // TestStoreBatchDrop checks that requests that no longer wait are not charged.
 func TestStoreBatchDrop(t *testing.T) {
 	x := newStoreTwins(t, []weir.Limit{weir.MustLimit(onceLimit)})
@@ -203,32 +240,32 @@ ngx.print(tostring((b:read(reply))), " ", #b.ops, " ", c.answers[1].remaining, "
 
 // TestStoreBatchSilence checks the requests of a batch while Redis does not answer, and after that.
 func TestStoreBatchSilence(t *testing.T) {
-	asked := 0
-	fake := startStoreFake(t, nil)
-	fake.set(func([]string) (string, bool) {
-		if asked++; asked <= 2 {
+	var silent atomic.Int32
+	fake := startStoreFake(t, func(command []string) (string, bool) {
+		if strings.Contains(command[3], "warm") {
 			return storeGrant, false
 		}
+		silent.Add(1)
 		return "", false
 	})
 	limit := weir.MustLimit(onceLimit)
 	settings := storeSettings{Redis: storeRedis{Hosts: []string{fake.addr}}, Deadline: 300_000}
 	s := startStore(t, settings, newStorePlan([]weir.Limit{limit}), "")
-	groups := make([][]weir.Request, 6) // fewer failures than open the breaker
+	groups := make([][]weir.Request, 4) // fewer failures than open the breaker
 	for i := range groups {
 		groups[i] = []weir.Request{{Verb: weir.Take, Key: fmt.Sprint(i), Limit: limit, N: 1}}
 	}
 	began := time.Now()
 	for i, r := range s.concurrently(t, groups) {
-		if i < 2 && (r.Err != "" || !r.OK) || i >= 2 && !strings.Contains(r.Err, "timeout") {
-			t.Errorf("request %d: %+v, want two grants and then timeouts", i, r)
+		if !strings.Contains(r.Err, "timeout") {
+			t.Errorf("request %d: %+v, want a timeout", i, r)
 		}
 	}
 	if took := time.Since(began); took < 290*time.Millisecond || took > 10*time.Second {
 		t.Errorf("timeouts after %v, want one deadline", took)
 	}
-	if n := len(fake.commands()); n != 3 {
-		t.Errorf("%d calls, want 3: one for all that waited", n)
+	if n := silent.Load(); n != 1 {
+		t.Errorf("%d calls, want one for all", n)
 	}
 	fake.set(func([]string) (string, bool) { return storeGrant, false })
 	if r := s.run(t, groups[0], true); r.Err != "" || !r.OK {
