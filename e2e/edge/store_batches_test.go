@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -212,6 +213,36 @@ ngx.print(failed, " ", before > 0 and most <= 3, " ", running() + pending())`, "
 	if n := storeInfo(strings.ReplaceAll(x.redis.Do(t, "INFO", "commandstats").(string), "calls=", "calls:"), "cmdstat_evalsha:calls"); n > 2600 {
 		t.Errorf("%d calls for 1200 waves of 3 requests", n)
 	}
+}
+
+// TestStoreBatchSlow checks that requests do not wait for calls that Redis answers late.
+func TestStoreBatchSlow(t *testing.T) {
+	hold := make(chan struct{})
+	var held atomic.Int32
+	fake := startStoreFake(t, func(command []string) (string, bool) {
+		if !strings.Contains(command[3], "warm") {
+			held.Add(1)
+			<-hold
+		}
+		return storeGrant, false
+	})
+	limit := weir.MustLimit(onceLimit)
+	s := startStore(t, storeSettings{Redis: storeRedis{Hosts: []string{fake.addr}}, Deadline: 20e6}, newStorePlan([]weir.Limit{limit}), "")
+	group := func(key string) [][]weir.Request {
+		return [][]weir.Request{{{Verb: weir.Take, Key: key, Limit: limit, N: 1}}}
+	}
+	s.concurrently(t, group("warm"))
+	var wg sync.WaitGroup
+	for i := range 6 {
+		wg.Go(func() {
+			if r := s.concurrently(t, group(fmt.Sprint(i)))[0]; r.Err != "" || !r.OK {
+				t.Errorf("request %d: %+v", i, r)
+			}
+		})
+		await(t, "a call for each", func() bool { return held.Load() == int32(i+1) })
+	}
+	close(hold)
+	wg.Wait()
 }
 
 // TestStoreBatchDrop checks that requests that no longer wait are not charged.

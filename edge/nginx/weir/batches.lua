@@ -11,7 +11,9 @@ local max, pcall, remove = math.max, pcall, table.remove
 
 local M = {}
 
-local IN_FLIGHT = 2 -- calls at a time, as in Go
+local IN_FLIGHT = 2 -- calls at a time, as in Go, if Redis is fast
+local SLOW = 0.002 -- s after which a batch does not wait for them
+local MAX_SLOW = 62 -- further calls at a time
 local WAITING = 1024 -- requests of a worker that may wait for a call
 local IDLE = 0.1 -- s until a timer without work ends
 local ROUNDS = 256 -- calls of a timer, which keeps its memory until it ends
@@ -26,11 +28,25 @@ function M.new(store, call, late, full)
   local batches, waiting = {}, 0 -- those not sent, and their ops
   local work -- wakes an idle timer
   local running, idle, lost, alone = 0, 0, 0, 0
+  local slow, slow_lost = 0, 0
 
   local function decide(b, deadline)
     local ok, problem, says = pcall(call, b, deadline)
     if not ok then log(ERR, "weir: ", problem) end
     for i = 1, problem and #b.ops or 0 do b.ops[i].problem, b.ops[i].says = problem, says end
+  end
+
+  -- first decides the first batch. It returns false if there is none.
+  local function first()
+    local b = remove(batches, 1)
+    if not b then return false end
+    waiting = waiting - #b.ops
+    if b.gone then b:drop() end
+    b.sent = now()
+    if b.ops[1] then decide(b, b.deadline) end
+    b.decided = true
+    b.done:post(max(1, #b.ops))
+    return true
   end
 
   local start
@@ -41,14 +57,7 @@ function M.new(store, call, late, full)
     work = work or semaphore.new()
     local rounds = 0
     while rounds < ROUNDS or running <= IN_FLIGHT do
-      local b = remove(batches, 1)
-      if b then
-        waiting = waiting - #b.ops
-        if b.gone then b:drop() end
-        b.sent = now()
-        if b.ops[1] then decide(b, b.deadline) end
-        b.decided = true
-        b.done:post(max(1, #b.ops))
+      if first() then
         rounds = rounds + 1
         if rounds >= ROUNDS then start() end
       else
@@ -67,6 +76,22 @@ function M.new(store, call, late, full)
     if ok then lost = now() + LOST else log(ERR, "weir: no timer for calls: ", err) end
   end
 
+  -- serve_slow decides the batches that wait because the calls in flight take long.
+  local function serve_slow()
+    slow, slow_lost = slow + 1, 0
+    for _ = 1, ROUNDS do
+      if not first() then break end
+    end
+    slow = slow - 1
+  end
+
+  -- wake has the batches decided.
+  local function wake()
+    if idle > 0 then return work:post(1) end
+    if running < IN_FLIGHT then return start() end
+    if slow < MAX_SLOW and now() >= slow_lost and timer(SLOW, serve_slow) then slow_lost = now() + LOST end
+  end
+
   -- join adds requests to the batch that is sent next. It returns their op and the batch, or nil.
   local function join(requests)
     local b = batches[#batches]
@@ -76,7 +101,7 @@ function M.new(store, call, late, full)
       op, b.done = b:add(requests), semaphore.new()
       if not op then return nil end
       batches[#batches + 1] = b
-      if idle > 0 then work:post(1) elseif running < IN_FLIGHT then start() end
+      wake()
     end
     if op then waiting = waiting + 1 end
     return op, b
