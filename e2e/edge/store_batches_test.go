@@ -124,8 +124,8 @@ end
 for i = 1, #asks do
   local requests = h.read_asks(h.plan, asks[i])
   threads[i] = ngx.thread.spawn(function()
-    local answers, err = h.store.run(requests, true)
-    out[i] = { err = err }
+    local answers, err, overload = h.store.run(requests, true)
+    out[i] = { err = err, overload = overload }
     if not answers then return end
     out[i].ok, out[i].answers = answers.ok, {}
     for k = 1, #requests do out[i].answers[k] = h.exact(answers[k]) end
@@ -243,6 +243,27 @@ func TestStoreBatchSlow(t *testing.T) {
 	}
 	close(hold)
 	wg.Wait()
+}
+
+// TestStoreBatchFull checks that more requests than may wait are refused as an overload.
+func TestStoreBatchFull(t *testing.T) {
+	limit := weir.MustLimit("1000000/h")
+	x := newStoreTwins(t, []weir.Limit{limit})
+	groups := make([][]weir.Request, 1300)
+	for i := range groups {
+		groups[i] = []weir.Request{{Verb: weir.Take, Key: "k", Limit: limit, N: 1}}
+	}
+	decided, refused := 0, 0
+	for _, r := range x.lua.concurrently(t, groups) {
+		if r.OK {
+			decided++
+		} else if strings.Contains(r.Err, "too many waiting") && r.Overload {
+			refused++
+		}
+	}
+	if decided != 1024 || refused != len(groups)-1024 {
+		t.Errorf("%d decided and %d refused of %d, want 1024 decided", decided, refused, len(groups))
+	}
 }
 
 // TestStoreBatchDrop checks that requests that no longer wait are not charged.

@@ -44,6 +44,8 @@ type storeReply struct {
 	Answers []storeAnswer `json:"answers"`
 	OK      bool          `json:"ok"`
 	Err     string        `json:"err"`
+
+	Overload bool `json:"overload"`
 }
 
 // A storeServer is an nginx that uses a Redis with the Lua of edge/nginx.
