@@ -233,6 +233,8 @@ func TestStoreBatchSlow(t *testing.T) {
 	}
 	s.concurrently(t, group("warm"))
 	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer close(hold)
 	for i := range 6 {
 		wg.Go(func() {
 			if r := s.concurrently(t, group(fmt.Sprint(i)))[0]; r.Err != "" || !r.OK {
@@ -241,8 +243,6 @@ func TestStoreBatchSlow(t *testing.T) {
 		})
 		await(t, "a call for each", func() bool { return held.Load() == int32(i+1) })
 	}
-	close(hold)
-	wg.Wait()
 }
 
 // TestStoreBatchFull checks that more requests than may wait are refused as an overload.
