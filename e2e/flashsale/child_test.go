@@ -2,6 +2,7 @@ package flashsale_test
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/floodweir/weir/e2e/flashsale/child"
 	"github.com/floodweir/weir/e2e/programtest"
+	"github.com/floodweir/weir/e2e/redistest"
 )
 
 // A shopProcess is a shop in a process of its own, which a test can kill.
@@ -79,6 +81,18 @@ func (c *shopProcess) Kill() {
 		c.cmd.Process.Signal(syscall.SIGKILL)
 		<-c.Ended
 	}
+}
+
+// awaitStopped waits until SIGSTOP has stopped the process.
+func (c *shopProcess) awaitStopped(t *testing.T) {
+	t.Helper()
+	redistest.Await(t, "the process to stop", func() error {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
+		if err == nil && !bytes.Contains(stat, []byte(") T ")) {
+			err = fmt.Errorf("state %q, want stopped", stat)
+		}
+		return err
+	})
 }
 
 // Stop stops the process in order.

@@ -1,12 +1,10 @@
 package flashsale_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
-	"os"
 	"strconv"
 	"sync"
 	"syscall"
@@ -105,13 +103,7 @@ func TestStoppedInTransaction(t *testing.T) {
 			y.serve(0)
 			var at, resumed time.Time
 			v := y.run(func(ctx context.Context) {
-				redistest.Await(t, "the process to stop", func() error {
-					stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", stopped.cmd.Process.Pid))
-					if err == nil && !bytes.Contains(stat, []byte(") T ")) {
-						err = fmt.Errorf("state %q, want stopped", stat)
-					}
-					return err
-				})
+				stopped.awaitStopped(t)
 				at = time.Now()
 				y.remove(stopped)
 				y.awaitOrder(ctx, at)

@@ -6,12 +6,14 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/floodweir/weir/e2e/flashsale/child"
 	"github.com/floodweir/weir/e2e/pgtest"
 	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/floodweir/weir/flashsale/sale"
@@ -34,7 +36,7 @@ func TestPurchases(t *testing.T) {
 	}
 	t.Run("embedded", func(t *testing.T) {
 		data := t.TempDir()
-		measurePurchases(t, "embedded", buyers, 1, 1, run.Config{Data: data}, auditor.Config{Database: data + "/flashsale.db"}, nil)
+		measurePurchases(t, "embedded", buyers, 1, 1, child.Order{Config: run.Config{Data: data}}, auditor.Config{Database: data + "/flashsale.db"}, nil)
 	})
 	pg := pgtest.Start(t)
 	for _, n := range sales {
@@ -47,15 +49,30 @@ func TestPurchases(t *testing.T) {
 					t.Fatal(err)
 				}
 				url := "redis://" + redis.Addr
-				measurePurchases(t, "Redis + PostgreSQL", buyers, n, p, run.Config{Database: dsn, Redis: url, Secret: secret},
+				measurePurchases(t, "Redis + PostgreSQL", buyers, n, p, child.Order{Config: run.Config{Database: dsn, Redis: url, Secret: secret}},
 					auditor.Config{Database: dsn, Redis: redisClient(t, url)}, map[string]int{"redis": redis.PID(), "postgresql": pg.PID()})
 			})
 		}
 	}
 }
 
-// measurePurchases runs the buyers of one sale and audits it.
-func measurePurchases(t *testing.T, mode string, buyers, sales, processes int, c run.Config, ac auditor.Config, servers map[string]int) {
+// TestPurchasesStopped stops the process while clicks wait for the journal, for longer than a call
+// may take, as a busy machine does. The clicks fail, but have reserved units: their buyers click
+// again, get the same units, and all pay.
+func TestPurchasesStopped(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	o := child.Order{Config: run.Config{Data: data}, Point: crashpoint.ReserveDecided, Visit: 2, Stop: true}
+	measurePurchases(t, "embedded, stopped", 300, 1, 1, o, auditor.Config{Database: data + "/flashsale.db"}, nil)
+}
+
+// stoppedFor is longer than the deadline of a call to the inventory or the ledger.
+const stoppedFor = 3 * time.Second
+
+// measurePurchases runs the buyers of one sale and audits it. If o stops the process, measurePurchases
+// continues it after stoppedFor.
+func measurePurchases(t *testing.T, mode string, buyers, sales, processes int, o child.Order, ac auditor.Config, servers map[string]int) {
+	c := &o.Config
 	c.Shop, c.Office, c.TrustedProxies = "127.0.0.1:0", "127.0.0.1:0", []string{"127.0.0.1"}
 	start := time.Now().Add(2 * time.Second).Truncate(time.Millisecond)
 	d := sale.Draft{SKU: "load", Title: "load", Price: 100, Stock: int64(buyers), PerUser: 1, Headroom: 3,
@@ -66,8 +83,7 @@ func measurePurchases(t *testing.T, mode string, buyers, sales, processes int, c
 	}
 	var shops []*shopProcess
 	for i := range processes {
-		o := child.Order{Config: c}
-		if i == 0 {
+		if o.Create = nil; i == 0 {
 			o.Create = &d
 		}
 		shop, err := startChild(t, o)
@@ -114,6 +130,13 @@ func measurePurchases(t *testing.T, mode string, buyers, sales, processes int, c
 			}
 		})
 	}
+	if o.Stop {
+		shops[0].awaitStopped(t)
+		<-time.After(stoppedFor)
+		if err := shops[0].cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Error(err)
+		}
+	}
 	wg.Wait()
 	used := meter.Stop(time.Since(began))
 	took := buying(results)
@@ -146,7 +169,9 @@ func measurePurchases(t *testing.T, mode string, buyers, sales, processes int, c
 	if most := requests + int64(paid) + early + int64(50*processes)*int64(1+took.Seconds()); total > most {
 		t.Errorf("%d calls to Redis for %d purchases with %d requests, want at most %d", total, paid, requests, most)
 	}
-	appendToTable(t, row)
+	if !o.Stop {
+		appendToTable(t, row)
+	}
 	var all bytes.Buffer
 	for i := range seen {
 		all.Write(seen[i].Bytes())
