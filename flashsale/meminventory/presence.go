@@ -75,7 +75,7 @@ func (s *state) poll(q *sale.PollRequest, now int64) (sale.TicketStatus, *reserv
 	if at == isAbsent {
 		s.restore(p)
 	}
-	turns := s.turns
+	turns, queued := s.turns, p.state == waiting
 	h, left := s.advance(p, q, now)
 	if left > 0 && p.state == waiting {
 		s.yield(p, now)
@@ -83,7 +83,7 @@ func (s *state) poll(q *sale.PollRequest, now int64) (sale.TicketStatus, *reserv
 		s.see(p, now)
 	}
 	st := s.status(p, now)
-	st.Restored, st.NewTurn = at == isAbsent && !st.Absent, s.turns > turns
+	st.Restored, st.NewTurn = at == isAbsent && !st.Absent, s.turns > turns || queued && h != nil
 	if left > 0 {
 		st.Reason, st.Left = sale.FewLeft, left
 	}

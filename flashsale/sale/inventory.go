@@ -245,7 +245,7 @@ type TicketStatus struct {
 	Poll     time.Duration // Waiting and Admitted: when to poll again
 	Absent   bool          // Waiting: the ticket is absent
 	Restored bool          // of Join and Poll: the ticket was absent
-	NewTurn  bool          // of Join and Poll: this call admitted the ticket
+	NewTurn  bool          // of Join and Poll: this call admitted the ticket, or reserved units for it in the queue
 	Batch    string        // Admitted: the batch that admitted it
 	Until    time.Time     // Admitted: when the admission expires
 	Reserved []Reservation // of this sale, which the user holds

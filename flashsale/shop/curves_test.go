@@ -194,6 +194,27 @@ func curvesLater(t *testing.T, stored bool) {
 	})
 }
 
+// TestCurvesCountTicketOnce admits a ticket by a poll, after which it reserves a unit by a click.
+func TestCurvesCountTicketOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.Shop = w.started("a", w.withCurves(w.ledger.Curves()))
+		defer w.Shop.Stop()
+		d := draft(5)
+		d.TokenFor = time.Minute
+		s := w.exposed(d)
+		w.opens(s)
+		turn := w.admitted(w, "alice", s.ID)
+		if got, err := w.Shop.Click(w.ctx, "alice", s.ID, turn.Ticket, ""); err != nil || !got.Bought {
+			t.Fatalf("Click = %+v, %v", got, err)
+		}
+		if got, err := w.Shop.Click(w.ctx, "bob", s.ID, "", ""); err != nil || !got.Bought {
+			t.Fatalf("Click without a turn = %+v, %v", got, err)
+		}
+		after(2 * sale.CurveStep)
+		w.wantLast(w.curves(s.ID, w.Shop), sale.CurvePoint{Admitted: 2, Reserved: 2, Free: 3})
+	})
+}
+
 // TestCurvesOfManySales checks that idle sales cost no calls to the inventory and none to the
 // ledger.
 func TestCurvesOfManySales(t *testing.T) {

@@ -147,7 +147,6 @@ func (v *visit) polled(at sale.TicketStatus, reservation string, isNew bool) sal
 	if bought {
 		v.stats.buys.Add(1)
 		v.stats.buysGranted.Add(1)
-		v.countAdmission()
 		v.acknowledge(v.live, *at.Last)
 		v.crash.At(crashpoint.ReserveGranted)
 	}

@@ -58,7 +58,7 @@ if only and id ~= '' and (u.place == '-' or u.place == 's') and s.quantity <= s.
   if not same then return {'stale', why} end
   u.ticket, u.rank, u.till, u.batch, u.place = ARGV[5], num(rank), '0', '', 'n'
   if not take(s, name, u, id, '') then return {'ok', s.clock, 'taken'} end
-  return standing(s, name, u, '')
+  return standing(s, name, u, '', 2)
 end
 redis.call('HSET', STATE, 'clock', s.clock, 'top', num(s.top))
 if u.place == 'a' then redis.call('ZREM', OUT, name) end

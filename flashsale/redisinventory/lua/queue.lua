@@ -60,8 +60,8 @@ local function unused(rank)
 end
 
 -- standing is where a user stands: {'ok', now, reason, place, ticket, rank, ahead, batch,
--- until, when to poll, changes (1 if it was restored, plus 2 if it was admitted), and the ID and the record of what the ticket reserved
--- (twice empty if nothing), and of each that the user holds}.
+-- until, when to poll, changes (1 if it was restored, plus 2 if it was admitted, or has reserved
+-- from the queue), and the ID and the record of what the ticket reserved (twice empty if nothing), and of each that the user holds}.
 local function standing(s, name, u, reason, changes)
   local function record(id)
     return s.taken == id and s.record or redis.call('HGET', RES, id)
@@ -192,6 +192,7 @@ local function visit(s, name, u, id, backlog)
     redis.call('ZREM', OUT, name)
   end
   if turn and id ~= '' then
+    if u.place == 'w' then changes = changes + 2 end
     if not take(s, name, u, id, '') then return {'ok', s.clock, 'taken'} end
     return standing(s, name, u, '', changes)
   end

@@ -203,7 +203,7 @@ func (s *modelSale) poll(p sale.PollRequest, now time.Time) sale.TicketStatus {
 		s.unusedRank(t)
 		t.parked = false
 	}
-	turns := s.turns
+	turns, queued := s.turns, t.state == sale.Waiting
 	open := !s.paused && !now.Before(s.StartsAt) && now.Before(s.EndsAt) && (p.MaxBacklog == 0 || int64(len(s.stream)) < p.MaxBacklog)
 	ahead := int64(0)
 	if t.state == sale.Waiting {
@@ -229,7 +229,7 @@ func (s *modelSale) poll(p sale.PollRequest, now time.Time) sale.TicketStatus {
 		t.seen = at.Add(sale.Grace(sale.TurnPoll))
 	}
 	after := s.status(p.User, now)
-	after.Restored, after.NewTurn = st.Absent && !after.Absent, s.turns > turns
+	after.Restored, after.NewTurn = st.Absent && !after.Absent, s.turns > turns || queued && t.state == sale.Spent
 	if few > 0 {
 		after.Reason, after.Left = sale.FewLeft, few
 	}
