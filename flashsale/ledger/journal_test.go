@@ -2,6 +2,8 @@ package ledger_test
 
 import (
 	"database/sql"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -76,36 +78,99 @@ func TestJournal(t *testing.T) {
 	pending(t, j, "other", 1, rs[0])
 	must(j.Remove(ctx, "s", rs[1].ID, rs[2].ID, "nothing", "", "\x00"))
 	must(j.Remove(ctx, "s"))
+	pending(t, j, "s", 1, rs[3])
+	pending(t, j, "s", 2, rs[4], rs[0])
 
+	// After a restart, the removed entries of rows with others return.
 	again := journal(t, openAt(t, dsn, ledger.Config{}))
-	pending(t, again, "s", 1, rs[3])
-	pending(t, again, "s", 2, rs[4], rs[0])
+	pending(t, again, "s", 1, rs[2:4]...)
+	pending(t, again, "s", 2, rs[4], rs[1], rs[0])
 	pending(t, again, "other", 1, rs[0])
 }
 
-// TestJournalDamaged reads entries that another program has changed.
+// TestJournalRows checks when rows are deleted: with the next Append, or when no entry is left.
+func TestJournalRows(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "j.db")
+	j, rs := journal(t, openAt(t, "sqlite:"+path, ledger.Config{})), entries(6)
+	for _, step := range []struct {
+		add, remove string // digits of entries
+		rows        int
+	}{{"01", "", 1}, {"23", "", 2}, {"", "0", 2}, {"", "1", 2}, {"4", "", 2}, {"", "24", 2}, {"3", "", 2}, {"5", "", 2}, {"", "3", 2}, {"", "5", 0}, {"", "5", 0}, {"0", "", 1}} {
+		var add []sale.Reservation
+		for _, d := range step.add {
+			add = append(add, rs[d-'0'])
+		}
+		err := j.Append(t.Context(), "s", 1, add)
+		for _, d := range step.remove {
+			err = errors.Join(err, j.Remove(t.Context(), "s", rs[d-'0'].ID))
+		}
+		if n := countRows(t, path, "journal"); err != nil || n != step.rows {
+			t.Errorf("%+v: %d rows, %v", step, n, err)
+		}
+	}
+}
+
+// TestJournalOfStream migrates entries of a version that had a row for each.
+func TestJournalOfStream(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "j.db")
+	l := openAt(t, "sqlite:"+path, ledger.Config{})
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rs := entries(3)
+	raw(t, path, "DROP TABLE journal", "DELETE FROM goose_db_version WHERE version_id = 17",
+		"CREATE TABLE stream (id INTEGER PRIMARY KEY AUTOINCREMENT, sale text NOT NULL, epoch bigint NOT NULL, entry text NOT NULL, reservation text NOT NULL, UNIQUE (sale, entry))")
+	for i, r := range rs {
+		doc, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw(t, path, fmt.Sprintf("INSERT INTO stream (sale, epoch, entry, reservation) VALUES ('s', %d, '%s', '%s')", i/2+1, r.ID, strings.ReplaceAll(string(doc), "'", "''")))
+	}
+	raw(t, path, "INSERT INTO stream (sale, epoch, entry, reservation) VALUES ('s', 2, 'x', '{')")
+	j := journal(t, openAt(t, "sqlite:"+path, ledger.Config{}))
+	pending(t, j, "s", 1, rs[:2]...)
+	got, err := j.Pending(t.Context(), "s", 2)
+	if err != nil || len(got) != 2 || got[0].Reservation != rs[2] || got[1].Corrupt == "" {
+		t.Errorf("Pending = %+v, %v", got, err)
+	}
+}
+
+// TestJournalDamaged reads rows that another program has changed.
 func TestJournalDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "j.db")
 	j := journal(t, openAt(t, "sqlite:"+path, ledger.Config{}))
 	rs := entries(6)
-	if err := j.Append(t.Context(), "s", 1, rs); err != nil {
-		t.Fatal(err)
+	for i := range rs {
+		if err := j.Append(t.Context(), "s", 1, rs[i:i+1]); err != nil {
+			t.Fatal(err)
+		}
 	}
 	raw(t, path,
-		"UPDATE stream SET reservation = 'no JSON' WHERE id = 1",
-		`UPDATE stream SET reservation = '{"id":7}' WHERE id = 2`,
-		`UPDATE stream SET reservation = '{}' WHERE id = 3`,
-		"UPDATE stream SET reservation = substr(reservation, 1, 40) WHERE id = 4",
-		"UPDATE stream SET reservation = CAST(x'00ff' || randomblob(5000) AS text) WHERE id = 5",
+		"UPDATE journal SET reservations = 'no JSON' WHERE id = 1",
+		`UPDATE journal SET reservations = '[{"id":7}]' WHERE id = 2`,
+		`UPDATE journal SET reservations = '[{}]' WHERE id = 3`,
+		"UPDATE journal SET reservations = substr(reservations, 1, 40) WHERE id = 4",
+		"UPDATE journal SET reservations = CAST(x'00ff' || randomblob(5000) AS text) WHERE id = 5",
+		"UPDATE journal SET reservations = '[null,' || substr(reservations, 2) WHERE id = 6",
 	)
+	j = journal(t, openAt(t, "sqlite:"+path, ledger.Config{}))
 	got, err := j.Pending(t.Context(), "s", 1)
-	if err != nil || len(got) != 6 {
+	if err != nil || len(got) != 7 {
 		t.Fatalf("Pending = %d, %v", len(got), err)
 	}
+	ids := map[string]bool{}
 	for i, e := range got {
-		if (e.Corrupt == "") != (i == 5) || e.ID != rs[i].ID || i < 5 && e.Reservation != (sale.Reservation{}) || len(e.Corrupt) > 1000 {
+		if (e.Corrupt == "") != (i == 6) || e.ID == "" || i < 6 && e.Reservation != (sale.Reservation{}) || len(e.Corrupt) > 1000 || i == 6 && e.Reservation != rs[5] {
 			t.Errorf("entry %d: %+v", i, e)
 		}
+		ids[e.ID] = true
+		if err := j.Remove(t.Context(), "s", e.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := countRows(t, path, "journal"); n != 0 || len(ids) != 7 {
+		t.Errorf("%d rows are left, %d different IDs", n, len(ids))
 	}
 }
 
@@ -150,6 +215,16 @@ func raw(t *testing.T, path string, statements ...string) {
 			t.Fatalf("%s: %v", strings.TrimSpace(q), err)
 		}
 	}
+}
+
+// countRows counts the rows of a table in a file.
+func countRows(t *testing.T, path, table string) (n int) {
+	t.Helper()
+	db := openRaw(t, path)
+	if err := db.QueryRow("SELECT count(*) FROM " + table).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // tables are the names of a file's tables.
