@@ -45,7 +45,15 @@ func (s Store) AddSamples(ctx context.Context, process string, samples []sale.Cu
 		for i, p := range part {
 			ids[i] = p.Sale
 		}
-		if err := s.DB.Do(ctx, database.Write, func(x *database.Tx) error { return addPart(x, process, part, ids) }); err != nil {
+		first := false
+		err := s.DB.Do(ctx, database.Write, func(x *database.Tx) (err error) {
+			first, err = addPart(x, process, part, ids)
+			return err
+		})
+		if err == nil && first {
+			err = s.removeReports(ctx, part[0].At)
+		}
+		if err != nil {
 			return wrap(err)
 		}
 		if err := s.thin(ctx, ids); err != nil {
@@ -61,8 +69,19 @@ type report struct {
 	Admitted int64  `json:"admitted"`
 }
 
-// addPart adds samples in a transaction.
-func addPart(x *database.Tx, process string, part []sale.CurveSample, ids []string) error {
+// reportsFor is how long the reports of a sale are kept after its last point: long after the last
+// call with a sample of it.
+const reportsFor = 24 * time.Hour
+
+// removeReports removes the reports of sales that have ended.
+func (s Store) removeReports(ctx context.Context, now time.Time) error {
+	return s.DB.Exec(ctx, `DELETE FROM curve_reports WHERE sale IN (SELECT r.sale FROM curve_reports r JOIN sales s ON s.id = r.sale
+		WHERE s.state = 'ended' AND NOT EXISTS (SELECT 1 FROM curves c WHERE c.sale = r.sale AND c.at >= $1))`, now.Add(-reportsFor).UnixMilli())
+}
+
+// addPart adds samples in a transaction. It reports whether one is the first of this process with
+// admissions of its sale.
+func addPart(x *database.Tx, process string, part []sale.CurveSample, ids []string) (first bool, err error) {
 	rows := make([]sample, len(part))
 	var reports []report
 	for i, p := range part {
@@ -75,10 +94,11 @@ func addPart(x *database.Tx, process string, part []sale.CurveSample, ids []stri
 		}
 	}
 	if len(reports) > 0 {
-		before, err := exchange(x, process, reports, ids)
+		before, fresh, err := exchange(x, process, reports, ids)
 		if err != nil {
-			return err
+			return false, err
 		}
+		first = fresh > 0
 		for i, p := range part {
 			rows[i].Admitted = max(0, p.Admitted-before[p.Sale])
 		}
@@ -87,19 +107,19 @@ func addPart(x *database.Tx, process string, part []sale.CurveSample, ids []stri
 	if err == nil {
 		_, err = x.Exec(addSamples, string(doc))
 	}
-	return err
+	return first, err
 }
 
-// exchange stores reports and returns the earlier ones by sale. It first makes rows, so that it waits
-// for an earlier call that has not ended yet.
-func exchange(x *database.Tx, process string, reports []report, ids []string) (map[string]int64, error) {
+// exchange stores reports and returns the earlier ones by sale. It first makes fresh rows, so that
+// it waits for an earlier call that has not ended yet.
+func exchange(x *database.Tx, process string, reports []report, ids []string) (before map[string]int64, fresh int64, err error) {
 	doc, err := json.Marshal(reports)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	const rows = " FROM {rows:sale text, admitted bigint} "
-	if _, err := x.Exec("INSERT INTO curve_reports (sale, process, admitted) SELECT s.id, $2, 0"+rows+"JOIN sales s ON s.id = r.sale WHERE true ORDER BY s.id ON CONFLICT DO NOTHING", string(doc), process); err != nil {
-		return nil, err
+	if fresh, err = x.Exec("INSERT INTO curve_reports (sale, process, admitted) SELECT s.id, $2, 0"+rows+"JOIN sales s ON s.id = r.sale WHERE true ORDER BY s.id ON CONFLICT DO NOTHING", string(doc), process); err != nil {
+		return nil, 0, err
 	}
 	old, err := database.List(x, func(scan func(...any) error) (r report, err error) {
 		err = scan(&r.Sale, &r.Admitted)
@@ -107,14 +127,14 @@ func exchange(x *database.Tx, process string, reports []report, ids []string) (m
 	},
 		"SELECT sale, admitted FROM curve_reports WHERE process = $1 AND sale {among:2} ORDER BY sale {lock}", process, x.Among(ids))
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	before := make(map[string]int64, len(old))
+	before = make(map[string]int64, len(old))
 	for _, r := range old {
 		before[r.Sale] = r.Admitted
 	}
 	_, err = x.Exec("UPDATE curve_reports SET admitted = r.admitted"+rows+"WHERE curve_reports.sale = r.sale AND process = $2 AND curve_reports.admitted < r.admitted", string(doc), process)
-	return before, err
+	return before, fresh, err
 }
 
 // startOf returns the start of the step of a time in ms.
