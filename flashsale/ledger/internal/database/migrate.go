@@ -7,16 +7,22 @@ import (
 
 	"github.com/pressly/goose/v3"
 	goosedb "github.com/pressly/goose/v3/database"
+	"github.com/pressly/goose/v3/lock"
 )
 
 // oldTable held the versions of the schema before goose did. migrate takes it over.
 const oldTable = "migrations"
 
+// lockTries is how often a process tries to get the lock of the migrations, once a second: an index
+// of a large table takes minutes.
+const lockTries = 3600
+
 // migrate applies the migrations that are missing, each in a transaction of its own. It
 // refuses a schema newer than this program. With only set it changes nothing and refuses an
 // older schema too.
 //
-// Several processes may migrate one database at once. Goose has no lock for SQLite, so a
+// Several processes may migrate one database at once. In PostgreSQL one applies all migrations and
+// the others wait for its lock. Goose has no lock for SQLite and before its first migration, so a
 // process can fail because another one has just applied the same migration. Then the version
 // has risen, and migrate tries again. See initVersions.
 func (db *DB) migrate(ctx context.Context, only bool) error {
@@ -24,7 +30,15 @@ func (db *DB) migrate(ctx context.Context, only bool) error {
 	if err != nil {
 		return err
 	}
-	provider, err := goose.NewProvider(goose.DialectCustom, db.w, db.d.files(), goose.WithStore(store), goose.WithDisableGlobalRegistry(true))
+	options := []goose.ProviderOption{goose.WithStore(store), goose.WithDisableGlobalRegistry(true)}
+	if db.d.postgres {
+		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, lockTries))
+		if err != nil {
+			return err
+		}
+		options = append(options, goose.WithSessionLocker(locker))
+	}
+	provider, err := goose.NewProvider(goose.DialectCustom, db.w, db.d.files(), options...)
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,4 @@
 -- +goose Up
--- Processes that start together migrate one after the other. Without this lock two of them wait
--- for each other's locks of a table and its index.
-LOCK TABLE orders IN ACCESS EXCLUSIVE MODE;
-
 -- A payment changes the state of an order, but not its place in this index.
 DROP INDEX orders_sale;
 CREATE INDEX orders_sale ON orders (sale, at, reservation);
