@@ -78,7 +78,7 @@ func loadCases() []loadCase {
 // TestLoadEmbedded and TestLoadReal run the cases and audit each one.
 func TestLoadEmbedded(t *testing.T) {
 	parallelUnlessMeasured(t)
-	runLoadCases(t, "embedded", "no server but its own; every order durable in SQLite (synchronous=FULL)", func(t *testing.T) (run.Config, auditor.Config, map[string]int) {
+	runLoadCases(t, "embedded", "no server but its own; every order durable in SQLite (synced log)", func(t *testing.T) (run.Config, auditor.Config, map[string]int) {
 		data := t.TempDir()
 		return run.Config{Data: data}, auditor.Config{Database: data + "/flashsale.db"}, nil
 	})

@@ -9,8 +9,9 @@
 //
 // # Guarantees
 //
-// A change is durable when the method returns: SQLite writes with synchronous=FULL, PostgreSQL
-// commits with synchronous_commit=on. The rules of sale.Ledger are constraints of the
+// A change is durable when the method returns, and so is what a method has read. PostgreSQL commits
+// with synchronous_commit=on. The write-ahead log of SQLite is synced after each commit, while the
+// next transaction runs. The rules of sale.Ledger are constraints of the
 // database, so that a bug in this program causes an error and not an extra order.
 //
 // A transaction that creates, expires or cancels orders locks the row of their sale. Batches of
@@ -39,5 +40,6 @@
 //
 // A database that is unreachable, shutting down, read-only, out of space or too slow causes an
 // error that wraps sale.ErrUnavailable and the cause. Deadlocks and serialization failures are
-// retried a few times before.
+// retried a few times before. After a failed sync of SQLite's log the content of the disk is unknown:
+// the ledger is unavailable until the process restarts.
 package ledger

@@ -37,9 +37,10 @@ const (
 
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
-	w, r       *sql.DB // the same in PostgreSQL
-	keyed      *sql.DB // PostgreSQL: for WriteKeyed and ReadKeyed; nil for none
-	groups     groups  // SQLite: functions of WriteKeyed
+	w, r       *sql.DB  // the same in PostgreSQL
+	keyed      *sql.DB  // PostgreSQL: for WriteKeyed and ReadKeyed; nil for none
+	groups     groups   // SQLite: functions of WriteKeyed
+	wal        *walSync // SQLite in a file
 	d          dialect
 	timeout    time.Duration // 0: none
 	statements sync.Map      // statements in the dialect, by text
@@ -70,6 +71,9 @@ func Open(ctx context.Context, dsn string, c Config) (*DB, error) {
 	err = db.Do(ctx, ReadOne, func(x *Tx) error { return x.Row("SELECT 1").Scan(new(int)) }) // it replies in time
 	if err == nil {
 		err = migrator.migrate(ctx, c.NoMigrate)
+	}
+	if err == nil {
+		err = db.wal.sync() // what the migrations have written
 	}
 	if err != nil {
 		_ = db.Close()
@@ -149,14 +153,14 @@ func (db *DB) openSQLite(path string, c Config) error {
 		}
 	}
 	name := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=busy_timeout(" + fmt.Sprint(c.Timeout.Milliseconds()) +
-		")&_pragma=foreign_keys(1)&_pragma=synchronous(FULL)&_txlock="
+		")&_pragma=foreign_keys(1)&_txlock="
 	if memory {
 		name = "file::memory:?_pragma=foreign_keys(1)&_txlock="
 	}
 	// Orders change pages all over the file. The log is checkpointed at 32 MB; at the default of
 	// 4 MB that would happen after every batch. The pages that a statement would undo stay in
 	// memory; by default those of a batch are written to a temporary file.
-	wc, err := newSQLiteConnector(name + "immediate&_pragma=journal_mode(WAL)&_pragma=cache_size(-65536)&_pragma=wal_autocheckpoint(8000)&_pragma=temp_store(MEMORY)")
+	wc, err := newSQLiteConnector(name + "immediate&_pragma=synchronous(NORMAL)&_pragma=journal_mode(WAL)&_pragma=cache_size(-65536)&_pragma=wal_autocheckpoint(8000)&_pragma=temp_store(MEMORY)")
 	if err != nil {
 		return err
 	}
@@ -167,6 +171,7 @@ func (db *DB) openSQLite(path string, c Config) error {
 	if memory {
 		return nil
 	}
+	db.wal = newWALSync(path)
 	rc, err := newSQLiteConnector(name + "deferred&_pragma=query_only(1)")
 	if err != nil {
 		_ = w.Close()
@@ -184,7 +189,7 @@ func (db *DB) IsPostgres() bool { return db.d.postgres }
 
 // Close closes the connections, after the statements in progress.
 func (db *DB) Close() error {
-	err := db.w.Close()
+	err := errors.Join(db.wal.close(), db.w.Close())
 	if db.r != db.w {
 		err = errors.Join(db.r.Close(), err)
 	}

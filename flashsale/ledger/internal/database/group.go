@@ -27,12 +27,14 @@ type write struct {
 	f    func(*Tx) error
 	err  error
 	done chan struct{} // closed when err is set
+
+	commit int64 // that has the changes of f
 }
 
 var errEnded = fmt.Errorf("%w: the transaction ended without a result", sale.ErrUnavailable)
 
-// writeTogether runs f in a transaction, possibly with other functions, and returns after its
-// commit. If ctx ends before f begins, f is not run.
+// writeTogether runs f in a transaction, possibly with other functions, and returns when its
+// commit is durable. The next transaction begins before. If ctx ends before f begins, f is not run.
 func (db *DB) writeTogether(ctx context.Context, f func(*Tx) error) error {
 	w := &write{ctx: ctx, f: f, err: errEnded, done: make(chan struct{})}
 	g := &db.groups
@@ -58,7 +60,10 @@ func (db *DB) writeTogether(ctx context.Context, f func(*Tx) error) error {
 		}
 		<-w.done // f uses the variables of the caller
 	}
-	return w.err
+	if w.err != nil {
+		return w.err
+	}
+	return db.wal.wait(w.commit)
 }
 
 // runGroup runs the functions that wait in one transaction, and starts the next group.
@@ -100,7 +105,7 @@ func (db *DB) writeGroup(group []*write) {
 	ctx, cancel := whileAny(began)
 	defer cancel()
 	var failed error
-	err := db.transaction(ctx, db.w, nil, func(x *Tx) error {
+	commit, err := db.transaction(ctx, db.w, nil, func(x *Tx) error {
 		for _, w := range began {
 			if failed = w.f(x); failed != nil {
 				return failed
@@ -115,7 +120,7 @@ func (db *DB) writeGroup(group []*write) {
 		return
 	}
 	for _, w := range began {
-		w.err = err
+		w.commit, w.err = commit, err
 	}
 }
 

@@ -101,17 +101,20 @@ func (db *DB) once(ctx context.Context, m Mode, f func(*Tx) error) error {
 	if keyed := m == WriteKeyed || m == ReadKeyed; keyed && db.keyed != nil {
 		pool = db.keyed
 	}
-	if m == WriteOne || m == ReadOne || m == ReadKeyed {
-		return f(&Tx{ctx: ctx, q: pool, db: db})
-	}
 	if m == WriteKeyed && !db.d.postgres {
 		return db.writeTogether(ctx, f)
+	}
+	if m == ReadOne || m == ReadKeyed || m == WriteOne && db.wal == nil {
+		if err := f(&Tx{ctx: ctx, q: pool, db: db}); err != nil {
+			return err
+		}
+		return db.wal.waitAll()
 	}
 	var opts *sql.TxOptions
 	if m != Write && m != WriteKeyed && db.d.postgres {
 		opts = &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
 	}
-	return db.transaction(ctx, pool, opts, func(x *Tx) error {
+	commit, err := db.transaction(ctx, pool, opts, func(x *Tx) error {
 		if m == ReadAll && db.d.postgres {
 			if _, err := x.q.ExecContext(ctx, "SET LOCAL statement_timeout = "+strconv.FormatInt(db.timeout.Milliseconds()+1, 10)); err != nil {
 				return err
@@ -119,22 +122,36 @@ func (db *DB) once(ctx context.Context, m Mode, f func(*Tx) error) error {
 		}
 		return f(x)
 	})
+	if err != nil {
+		return err
+	}
+	if pool == db.w {
+		return db.wal.wait(commit)
+	}
+	return db.wal.waitAll()
 }
 
-// transaction runs f in a transaction, and commits it if f succeeds.
-func (db *DB) transaction(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, f func(*Tx) error) error {
+// transaction runs f in a transaction, and commits it if f succeeds. In SQLite it returns the number
+// of the commit, which is not durable yet.
+func (db *DB) transaction(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, f func(*Tx) error) (commit int64, err error) {
 	t, err := pool.BeginTx(ctx, opts)
 	if err != nil {
-		return fmt.Errorf("begin: %w", err)
+		return 0, fmt.Errorf("begin: %w", err)
 	}
 	defer func() { _ = t.Rollback() }() // no effect after Commit
 	if err := f(&Tx{ctx: ctx, q: t, db: db}); err != nil {
-		return err
+		return 0, err
+	}
+	if pool == db.w {
+		if commit, err = db.wal.begin(); err != nil {
+			return 0, err
+		}
+		defer db.wal.end(commit)
 	}
 	if err := t.Commit(); err != nil {
-		return fmt.Errorf("commit: %w", err)
+		return commit, fmt.Errorf("commit: %w", err)
 	}
-	return nil
+	return commit, nil
 }
 
 // Exec executes one statement that changes data, without an explicit transaction.
