@@ -36,9 +36,13 @@ func (w *orderWriter) run(ctx context.Context) {
 		if sales == nil {
 			return
 		}
-		// More reservations come meanwhile, which then share the transaction.
+		// More reservations come meanwhile, which then share the transaction. After a full round
+		// they have come.
 		pause := writeWait
-		if entries >= loadedSize && entries < writeBatch {
+		switch {
+		case entries >= writeBatch:
+			pause = 0
+		case entries >= loadedSize:
 			pause = loadedWait
 		}
 		select {

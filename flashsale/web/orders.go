@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/wire"
@@ -90,7 +92,7 @@ func (c *call) pay(w http.ResponseWriter) {
 		return
 	}
 	if payment == "" {
-		payment = newGuest()
+		payment = uuid.Must(uuid.NewV7()).String() // in the order of time, as providers name payments
 	}
 	payment = MockPrefix + payment
 	r, err := c.payable(after)
