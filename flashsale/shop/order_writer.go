@@ -36,13 +36,11 @@ func (w *orderWriter) run(ctx context.Context) {
 		if sales == nil {
 			return
 		}
-		// More reservations come meanwhile, which then share the transaction. After a full round
-		// they have come.
+		// More reservations come meanwhile, which then share the transaction.
 		pause := writeWait
-		switch {
-		case entries >= writeBatch:
-			pause = 0
-		case entries >= loadedSize:
+		if entries >= writeBatch {
+			pause = 0 // they have come
+		} else if entries >= loadedSize {
 			pause = loadedWait
 		}
 		select {

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/wire"
@@ -92,7 +90,7 @@ func (c *call) pay(w http.ResponseWriter) {
 		return
 	}
 	if payment == "" {
-		payment = uuid.Must(uuid.NewV7()).String() // in the order of time, as providers name payments
+		payment = fmt.Sprintf("%011x-%s", c.now.UnixMilli(), newGuest()) // in the order of time, as those of providers
 	}
 	payment = MockPrefix + payment
 	r, err := c.payable(after)

@@ -92,8 +92,8 @@ func TestProofOfWork(t *testing.T) {
 	}
 }
 
-// TestClicks checks that a user repeats a click whose response is lost with its key, pays for its
-// unit when all are taken, and that such a click is recorded as one that may have bought.
+// TestClicks checks that a user repeats a click whose response is lost with its key, and pays for
+// its unit when all are taken. Such a click is recorded as one that may have bought.
 func TestClicks(t *testing.T) {
 	shop := newFakeShop(20)
 	shop.clicks = true

@@ -69,8 +69,8 @@ type report struct {
 	Admitted int64  `json:"admitted"`
 }
 
-// reportsFor is how long the reports of a sale are kept after its last point: long after the last
-// call with a sample of it.
+// reportsFor bounds how long the reports of a sale are kept after its last point. The last call with
+// a sample of it is long over then.
 const reportsFor = 24 * time.Hour
 
 // removeReports removes the reports of sales that have ended.

@@ -13,8 +13,8 @@ import (
 // oldTable held the versions of the schema before goose did. migrate takes it over.
 const oldTable = "migrations"
 
-// lockTries is how often a process tries to get the lock of the migrations, once a second: an index
-// of a large table takes minutes.
+// lockTries bounds the tries to get the lock of the migrations, one a second. An index of a large
+// table takes minutes.
 const lockTries = 3600
 
 // migrate applies the migrations that are missing, each in a transaction of its own. It
