@@ -63,17 +63,24 @@ func TestWALSync(t *testing.T) {
 		if err := s.waitAll(); err != nil || d.syncs != 2 {
 			t.Errorf("waitAll without a commit: %v, %d syncs", err, d.syncs)
 		}
-		// A read may have seen a commit that has not ended.
+		// A read may have seen a commit that has not ended. A sync that began before its end does not
+		// cover it.
+		commit(5)
+		commit(6)
 		if _, err := s.begin(); err != nil {
 			t.Fatal(err)
 		}
 		read := false
 		go func() { read = s.waitAll() == nil }()
 		synctest.Wait()
-		if d.syncs != 2 || read {
-			t.Fatalf("a read during a commit: %d syncs, returned: %v", d.syncs, read)
+		for range 2 {
+			d.release <- nil
+			synctest.Wait()
 		}
-		s.end(5)
+		if d.syncs != 4 || read || len(done) != 6 {
+			t.Fatalf("a read during a commit: %d syncs, returned: %v, %v are durable", d.syncs, read, done)
+		}
+		s.end(7)
 		synctest.Wait()
 		d.release <- nil
 		synctest.Wait()
