@@ -210,8 +210,9 @@ func TestCurvesCountTicketOnce(t *testing.T) {
 		if got, err := w.Shop.Click(w.ctx, "bob", s.ID, "", ""); err != nil || !got.Bought {
 			t.Fatalf("Click without a turn = %+v, %v", got, err)
 		}
+		w.admitted(w, "cat", s.ID)
 		after(2 * sale.CurveStep)
-		w.wantLast(w.curves(s.ID, w.Shop), sale.CurvePoint{Admitted: 2, Reserved: 2, Free: 3})
+		w.wantLast(w.curves(s.ID, w.Shop), sale.CurvePoint{Admitted: 3, Reserved: 2, Free: 3})
 	})
 }
 
