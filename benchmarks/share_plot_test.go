@@ -293,8 +293,7 @@ func TestShareLoad(t *testing.T) {
 	}
 }
 
-// TestShareFar measures requests while each call of the ledger takes 80 ms. What a share cannot admit
-// waits for two calls or more.
+// TestShareFar measures requests while each call of the ledger takes 80 ms: 99 % do not wait for it.
 func TestShareFar(t *testing.T) {
 	for _, load := range []float64{0.5, 0.8, 1.5} {
 		for _, text := range []string{"10000/s burst 2000", "5000/s sliding_window"} {
@@ -307,9 +306,8 @@ func TestShareFar(t *testing.T) {
 				p := func(part float64) time.Duration { return f.took[int(float64(len(f.took))*part)] }
 				t.Logf("%s at %.0f%%: %d of %d admitted, p50 %v, p99 %v, p99.9 %v, max %v, %d calls", text, load*100,
 					f.admitted.Load(), f.asked.Load(), p(0.5), p(0.99), p(0.999), f.took[len(f.took)-1], f.calls.Load())
-				most := map[float64]time.Duration{0.5: time.Millisecond, 0.8: 2500 * time.Millisecond}[load]
-				if most > 0 && p(0.99) >= most {
-					t.Errorf("%s at %.0f%%: p99 %v, want less than %v", text, load*100, p(0.99), most)
+				if p(0.99) >= time.Millisecond {
+					t.Errorf("%s at %.0f%%: p99 %v, want less than 1ms", text, load*100, p(0.99))
 				}
 			})
 		}

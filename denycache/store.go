@@ -22,11 +22,6 @@ type Config struct {
 	// MaxAge bounds the time for which a denial is repeated. So a Return or a Reset by another
 	// process takes effect within MaxAge; DefaultMaxAge if zero, at most a minute.
 	MaxAge time.Duration
-
-	// Hash returns the hash of a key; by a secret of the process if nil, so that clients cannot
-	// find keys with the same hash. Keys with the same hash cost calls of the store. A simulation
-	// that has to repeat exactly sets a hash of its own.
-	Hash func(key string) uint64
 }
 
 // The default values of fields of Config.
@@ -40,7 +35,7 @@ type Store struct {
 	store    weir.Store
 	maxAge   time.Duration
 	now      func() time.Duration // monotonic
-	hashKey  func(string) uint64
+	seed     maphash.Seed
 	table    table
 	versions versions
 	repeated atomic.Int64
@@ -60,13 +55,9 @@ func New(store weir.Store, c Config) (*Store, error) {
 	if c.MaxAge < 0 || c.MaxAge > time.Minute {
 		return nil, fmt.Errorf("denycache: MaxAge: %w: got %v, want more than 0, at most 1m", weir.ErrInvalid, c.MaxAge)
 	}
-	if c.Hash == nil {
-		seed := maphash.MakeSeed()
-		c.Hash = func(key string) uint64 { return maphash.String(seed, key) }
-	}
 	epoch := time.Now()
 	return &Store{
-		store: store, maxAge: c.MaxAge, hashKey: c.Hash,
+		store: store, maxAge: c.MaxAge, seed: maphash.MakeSeed(),
 		now:   func() time.Duration { return time.Since(epoch) },
 		table: newTable(c.MaxKeys),
 	}, nil
@@ -301,7 +292,7 @@ func scarce(rs []weir.Request, ds []weir.Decision) bool {
 func (s *Store) hash(rs []weir.Request) (h uint64) {
 	for i := range rs {
 		r := &rs[i]
-		h = mix(h^s.hashKey(r.Key)) ^ r.Limit.Spec().ID
+		h = mix(h^maphash.String(s.seed, r.Key)) ^ r.Limit.Spec().ID
 		h = mix(h ^ uint64(r.N)<<1 ^ uint64(r.Verb))
 	}
 	return h

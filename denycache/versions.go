@@ -1,6 +1,7 @@
 package denycache
 
 import (
+	"hash/maphash"
 	"slices"
 	"sync/atomic"
 
@@ -32,7 +33,7 @@ func (s *Store) current(seen []version) bool {
 
 // state returns the index of the version of a state.
 func (s *Store) state(key string, l weir.Limit) uint32 {
-	return uint32(mix(s.hashKey(key)^l.Spec().StateID) % uint64(len(s.versions)))
+	return uint32(mix(maphash.String(s.seed, key)^l.Spec().StateID) % uint64(len(s.versions)))
 }
 
 // read appends the versions of the states of rs before a call of the store to seen. It returns them

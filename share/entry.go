@@ -23,23 +23,38 @@ type entry struct {
 	terms   terms      // of the last exchange
 	own     parts.Bank // the share
 	until   int64      // the local instant at which the lease ends
-	asked   int64      // tokens since the last tick
+	since   int64      // the local instant of the last measurement
+	asked   int64      // tokens since then
+	squares float64    // the sum of the squares of their numbers
+	last    int64      // the local instant of the last request
+	longest int64      // µs between two requests since then
+	gap     int64      // µs, before then
 	denied  int64      // a denial of so many tokens holds; 0 for none
 	repeats int64      // until this local instant
 	retry   int64      // the local instant at which the remainder may admit them
 	took    int64      // µs, by the last exchange
+	call    int64      // µs, by the last load
 	floor   int64      // the latest instant of the row: the share was not free before
 	queued  bool       // a turn is in the queue
 	removed bool       // it is not in the table
 	ops     int        // that use the entry
 
-	listed bool    // the row has the holder
-	renew  int64   // the local instant from which the lease is renewed
-	demand float64 // units of a rate
-	others float64 // what other holders want
-	idle   int     // ticks without a request
-	debt   bool    // the remainder owes tokens, so the share goes back
-	local  int64   // decisions without a call
+	listed   bool    // the row has the holder
+	look     int64   // the local instant from which the row is read again
+	wait     int64   // µs until then
+	renew    int64   // the local instant from which the lease is renewed
+	demand   float64 // units of a rate
+	measured int     // measurements of the demand; 8 for more
+	others   float64 // what other holders want
+	rivals   float64 // their demand
+	roots    float64 // the sum of its square roots
+	known    int64   // the local instant before the row with these was read
+	starving bool    // another holder has less than its demand, although the limit suffices
+	starved  bool    // the share alone has denied a request
+	pull     bool    // the next exchange takes tokens for an empty share
+	idle     int     // ticks without a request
+	debt     bool    // the remainder owes tokens, so the share goes back
+	local    int64   // decisions without a call
 
 	// Only exchanges use these, one at a time.
 	seq     uint64 // of the last write
@@ -87,9 +102,12 @@ func (e *entry) ask(op algo.Op, n int64, r *weir.Request, m moment) algo.Ask {
 }
 
 // measure adds a request to the demand. It requires mu.
-func (e *entry) measure(r *weir.Request) {
+func (e *entry) measure(r *weir.Request, m moment) {
 	if r.Verb < weir.Return && r.Verb != weir.Peek {
 		e.asked += r.N
+		e.squares += float64(r.N) * float64(r.N)
+		e.longest = max(e.longest, m.local-e.last)
+		e.last = m.local
 	}
 }
 
@@ -98,7 +116,7 @@ func (e *entry) measure(r *weir.Request) {
 func (e *entry) decide(r *weir.Request, m moment, d *weir.Decision) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.measure(r)
+	e.measure(r, m)
 	return e.decideMeasured(r, m, d)
 }
 
@@ -128,6 +146,18 @@ func (e *entry) decideMeasured(r *weir.Request, m moment, d *weir.Decision) bool
 			r.Limit.Spec().Fill(d, &res, e.at(m))
 			return true
 		}
+	}
+	if live && r.Verb != weir.Charge && r.N <= e.own.Size && e.exhausted(m) {
+		if r.Verb == weir.TakeUpTo {
+			res = e.own.Do(e.ask(algo.TakeUpTo, r.N, r, m))
+		}
+		if res.OK && e.limit.Labels {
+			e.floor = e.at(m)
+		}
+		e.starved = true
+		e.local++
+		r.Limit.Spec().Fill(d, &res, e.at(m))
+		return true
 	}
 	if e.denied == 0 || r.N < e.denied || r.Verb == weir.Charge || r.Verb == weir.TakeUpTo && e.denied > 1 {
 		return false

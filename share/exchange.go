@@ -37,19 +37,23 @@ type exchange struct {
 	giveLevel int64
 	gave      int64      // the instant
 	began     int64      // the local instant
+	pull      bool       // the share is empty, or nearly
 	hand      parts.Part // of the tokens of ops
 
 	row    row
 	in     *parts.Limit // the limit in force
 	now    int64
+	read   int64  // the local instant before the last load
 	moment moment // of the reply of the last call
 	get    parts.Part
 	level  int64
+	moved  int64 // tokens beside those of the part
 	seq    uint64
 	demand int64
 	listed bool // the new row has the holder
 	rows   int  // of the last load
 	tries  int
+	ended  bool
 	sent   moment // before the swap
 }
 
@@ -58,6 +62,10 @@ func begin(c *settings, e *entry, ops []*op, m moment) *exchange {
 	x := &exchange{entry: e, ops: ops, began: m.local}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.since == 0 {
+		e.since = m.local
+	}
+	x.pull, e.pull, e.starved = e.pull, false, false
 	e.ops++ // a caller may leave before the end
 	e.terms = c.termsOf(e.key)
 	e.until = min(e.until, m.local+e.terms.usable) // others may see a shorter lease of which the reply is lost
@@ -100,8 +108,11 @@ func (x *exchange) surrender(c *settings, m moment, all bool) {
 		return
 	}
 	give, keep := e.own.Minus(to), e.own.Rate/5
-	if e.scarce() {
-		keep = e.own.Rate / 12
+	switch {
+	case e.starving:
+		keep = e.own.Rate / 64
+	case e.scarce():
+		keep = e.own.Rate / 16
 	}
 	if give.Rate <= keep && to != (parts.Part{}) {
 		return
@@ -122,7 +133,7 @@ func (x *exchange) surrender(c *settings, m moment, all bool) {
 // none if there is nothing to write.
 func (x *exchange) load(c *settings, rows []Stored, at int64, sent, received moment) (s Swap, write bool, err error) {
 	e, r := x.entry, &x.row
-	*r, x.moment, x.get, x.level, x.listed = row{}, received, parts.Part{}, 0, false
+	*r, x.read, x.moment, x.get, x.level, x.moved, x.listed = row{}, sent.local, received, parts.Part{}, 0, 0, false
 	if rows[0].Version != 0 {
 		if err = r.decode(rows[0].Data); err != nil {
 			return s, false, err
@@ -281,10 +292,14 @@ func (x *exchange) end(c *settings, wrote, sent bool, err error) {
 	e, m := x.entry, x.moment
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	x.ended = true
+	if x.pull {
+		e.repeats = m.local + c.interval/2
+	}
 	e.ops--
 	e.took = min(m.local-x.began, 10*c.interval)
 	if err == nil {
-		e.listed = x.listed
+		e.listed, e.look = x.listed, m.local+e.wait
 		if e.limit.Labels {
 			e.floor = max(e.floor, x.now)
 		}
@@ -296,6 +311,7 @@ func (x *exchange) end(c *settings, wrote, sent bool, err error) {
 			e.until, e.renew = x.sent.local+e.terms.usable, x.sent.local+e.terms.lease/3
 		}
 		e.own.Put(e.limit, x.get, x.level, e.now(m))
+		e.own.Do(algo.Ask{Op: algo.Return, Now: e.now(m), At: x.now, N: x.moved})
 	case err != nil && !sent:
 		e.own.Put(e.limit, x.give, x.giveLevel, e.now(m))
 	}

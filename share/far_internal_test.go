@@ -4,10 +4,10 @@ package share
 
 import "testing"
 
-// TestFarLedger checks that a ledger whose calls take 80 ms is hardly called while the demand of all
-// processes is half of the limit. At 80 % every process has a share after 10 s.
+// TestFarLedger checks that requests hardly ever wait for a ledger whose calls take 80 ms, whether the demand of
+// all processes is less or more than the limit. Every process has a share after 10 s.
 func TestFarLedger(t *testing.T) {
-	for _, demand := range []struct{ part, local float64 }{{0.5, 0.999}, {0.8, 0.97}} {
+	for _, demand := range []struct{ part, local, used float64 }{{0.5, 0.999, 0.5}, {0.8, 0.995, 0.8}, {1.5, 0.999, 0.99}} {
 		for seed := range uint64(3) {
 			w := newWorld(seed, simulated[0], 5, 0)
 			w.far = 40_000
@@ -22,6 +22,9 @@ func TestFarLedger(t *testing.T) {
 			t.Logf("%.0f%%: %d requests, %.2f%% local, %.2f%% denied", demand.part*100, asked, float64(local)/float64(asked)*100, float64(asked-admitted)/float64(asked)*100)
 			if float64(local) < demand.local*float64(asked) {
 				t.Errorf("seed %d: %d of %d requests decided without a call, want %.1f%%", seed, local, asked, demand.local*100)
+			}
+			if used := float64(admitted) / w.perSecond() / 20; used < demand.used*0.985 {
+				t.Errorf("seed %d at %.0f%%: %.1f%% of the limit used, want %.1f%%", seed, demand.part*100, used*100, demand.used*100)
 			}
 			for i, n := range w.nodes {
 				if !n.entry.live(n.clock.now()) {

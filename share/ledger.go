@@ -29,7 +29,9 @@ import (
 //     arrives late has no effect if the version has changed.
 //  7. An error of an engine that cannot be reached, or whose reply was lost, wraps
 //     weir.ErrUnavailable. A version that has changed is no error.
-//  8. The methods are safe for concurrent use and return when ctx ends.
+//  8. Swap may report the row that it has found in place of the expected version, which saves a Load: it
+//     then sets Swap.Found and Swap.At in the step in which it compares, as Load returns them.
+//  9. The methods are safe for concurrent use and return when ctx ends.
 //
 // Names have 1 to MaxName bytes, of any value. A row has at most MaxRow bytes. A call has 1 to
 // MaxBatch rows with different names. Nothing is kept across calls, so a ledger
@@ -64,6 +66,10 @@ type Swap struct {
 	Keep    time.Duration // for which the row is kept at least
 
 	Done bool // set by the ledger: the row was written
+
+	// Found and At are set by a ledger that reports the row of a Swap that is not Done, and its time.
+	Found Stored
+	At    time.Time
 }
 
 // Sizes in calls of a Ledger.

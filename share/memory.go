@@ -54,10 +54,12 @@ func (m *Memory) Swap(ctx context.Context, swaps []Swap) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.now()
+	now := m.now().Truncate(time.Microsecond)
 	for i := range swaps {
 		s := &swaps[i]
-		if s.Done = m.live(s.Name, now).Version == s.Version; !s.Done {
+		row := m.live(s.Name, now)
+		if s.Done = row.Version == s.Version; !s.Done {
+			s.Found, s.At = Stored{row.Version, bytes.Clone(row.Data)}, now
 			continue
 		}
 		m.version++

@@ -47,7 +47,7 @@ func (c calls) again(ctx context.Context, r weir.Request) (d weir.Decision, err 
 // called, which is [Store.Calls] behind a store such as failover.Store. It passes those whose limits
 // are not divided to strict, which may have a cache in addition.
 //
-// While called returns errors that wrap weir.ErrUnavailable, this process decides by its shares
+// While called returns errors that wrap weir.ErrUnavailable or weir.ErrOverloaded, this process decides by its shares
 // alone, until their leases end: an empty share denies. A request without a share gets the error.
 func (s *Store) Over(called, strict weir.Store) weir.Store { return &over{s, called, strict} }
 
@@ -84,7 +84,7 @@ func (o *over) Do(ctx context.Context, r weir.Request) (d weir.Decision, err err
 
 // unavailableFor reports whether shares decide alone after err.
 func unavailableFor(ctx context.Context, err error) bool {
-	return err != nil && errors.Is(err, weir.ErrUnavailable) && ctx.Err() == nil
+	return (errors.Is(err, weir.ErrUnavailable) || errors.Is(err, weir.ErrOverloaded)) && ctx.Err() == nil
 }
 
 // DoAll implements [weir.Store]. Requests under limits that are not divided go to called together
@@ -141,7 +141,7 @@ func (s *Store) alone(_ context.Context, r weir.Request) (d weir.Decision, err e
 func (s *Store) measure(r *weir.Request) {
 	if _, e := s.find(r); e != nil {
 		e.mu.Lock()
-		e.measure(r)
+		e.measure(r, s.clock.now())
 		e.mu.Unlock()
 	}
 }

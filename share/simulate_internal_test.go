@@ -133,7 +133,6 @@ type node struct {
 	life    int
 	queue   []*op
 	busy    bool
-	last    moment
 	gap     int64 // mean µs between arrivals
 	cost    int64
 	cut     bool // partitioned from the ledger
@@ -173,22 +172,19 @@ func (n *node) start() {
 	n.entry = newEntry("key", n.d, 1)
 	n.entry.id = w.rand.Uint64()
 	n.queue, n.busy, n.cut = nil, false, false
-	n.last = n.clock.now()
 	n.nextTick()
 	n.restream()
 }
 
 func (n *node) nextTick() {
 	life := n.life
-	n.w.after(int64(float64(n.c.interval)*(1-n.drift)), func() {
+	n.w.after(int64(float64(n.c.interval/ticks)*(1-n.drift)), func() {
 		if n.life != life {
 			return
 		}
-		m := n.clock.now()
-		if n.entry.tick(n.c, m, m.local-n.last.local) {
+		if n.entry.tick(n.c, n.clock.now()) {
 			n.ask(&op{entry: n.entry})
 		}
-		n.last = m
 		n.nextTick()
 	})
 }
@@ -306,50 +302,53 @@ func (n *node) trip(t *trip, life int) {
 }
 
 func (n *node) loaded(t *trip, life int, rows []Stored, at time.Time, err error, readAt int64) {
+	n.swap(t, life, t.loaded(rows, at, err), readAt)
+}
+
+// swap continues a trip with swaps, by rows that were read at readAt.
+func (n *node) swap(t *trip, life int, swaps []Swap, readAt int64) {
 	w := n.w
-	swaps := t.loaded(rows, at, err)
+	n.finish(t, readAt)
 	if len(swaps) == 0 {
-		n.finish(t, readAt)
-		n.trip(t, life)
+		w.after(t.pause, func() {
+			if n.life == life {
+				n.trip(t, life)
+			}
+		})
 		return
 	}
 	copied, e, ended := slices.Clone(swaps), t.writing[0].entry, false
+	arrived, foundAt := false, int64(0)
 	n.message(func() {
 		again := slices.Clone(swaps)
 		before := w.ledger.rows[again[0].Name].Data
 		if err := w.ledger.Swap(context.Background(), again); err != nil {
 			panic(err)
 		}
-		for i := range again {
-			copied[i].Done = copied[i].Done || again[i].Done
+		if !arrived {
+			arrived, foundAt = true, w.reference()
+			copy(copied, again)
 		}
 		if again[0].Done && w.wrote != nil {
 			w.wrote(e, ended || n.life != life, before, again[0].Data)
 		}
 	}, func() {
 		ended = true
-		for i := range swaps {
-			swaps[i].Done = copied[i].Done
+		copy(swaps, copied)
+		if !copied[0].Done {
+			readAt = foundAt
 		}
-		t.swapped(nil)
-		n.finish(t, readAt)
-		w.after(t.pause, func() {
-			if n.life == life {
-				n.trip(t, life)
-			}
-		})
+		n.swap(t, life, t.swapped(nil), readAt)
 	}, func() {
 		ended = true
-		t.swapped(errLost)
-		n.finish(t, readAt)
-		n.trip(t, life)
+		n.swap(t, life, t.swapped(errLost), readAt)
 	})
 }
 
 // finish counts the requests of exchanges that have ended.
 func (n *node) finish(t *trip, readAt int64) {
-	for _, x := range append(slices.Clone(t.loading), t.writing...) {
-		if slices.Contains(t.waiting, x) {
+	for _, x := range t.loading {
+		if !x.ended {
 			continue
 		}
 		for _, o := range x.ops {

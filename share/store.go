@@ -90,7 +90,7 @@ func (s *Store) Close() error {
 	close(s.stop)
 	s.ended.Wait()
 	s.c.closing.Store(true)
-	err := errors.Join(s.turns(s.clock.now(), 0), s.turns(s.clock.now(), 0)) // again those that got one meanwhile
+	err := errors.Join(s.turns(s.clock.now()), s.turns(s.clock.now())) // again those that got one meanwhile
 	for i := range s.queues {
 		s.queues[i].Close()
 	}
@@ -99,29 +99,26 @@ func (s *Store) Close() error {
 
 // run gives turns to holders until Close.
 func (s *Store) run() {
-	t := time.NewTicker(s.config.Interval)
+	t := time.NewTicker(s.config.Interval / ticks)
 	defer t.Stop()
 	var turns sync.WaitGroup
 	defer turns.Wait()
-	for last := s.clock.now(); ; {
+	for {
 		select {
 		case <-s.stop:
 			return
 		case <-t.C:
 		}
-		m := s.clock.now()
-		dt := m.local - last.local
-		last = m
-		turns.Go(func() { _ = s.turns(m, dt) }) // holders whose turn fails get another one
+		turns.Go(func() { _ = s.turns(s.clock.now()) }) // holders whose turn fails get another one
 	}
 }
 
 // turns gives a turn to each holder that needs one, in one trip for each queue.
-func (s *Store) turns(m moment, dt int64) error {
+func (s *Store) turns(m moment) error {
 	due := make([][]*op, len(s.queues))
 	for i := range s.table.slots {
 		e := s.table.slots[i].Load()
-		if e == nil || !e.tick(s.c, m, dt) {
+		if e == nil || !e.tick(s.c, m) {
 			continue
 		}
 		q := e.lane % uint64(len(s.queues))
@@ -166,8 +163,8 @@ func (s *Store) send(ops []*op) {
 			now, err = s.ledger.Load(ctx, names, rows)
 			return err
 		})
-		if swaps := t.loaded(rows, now, err); len(swaps) > 0 {
-			t.swapped(s.call(ops, func(ctx context.Context) error { return s.ledger.Swap(ctx, swaps) }))
+		for swaps := t.loaded(rows, now, err); len(swaps) > 0; {
+			swaps = t.swapped(s.call(ops, func(ctx context.Context) error { return s.ledger.Swap(ctx, swaps) }))
 		}
 		_ = waitqueue.Sleep(context.Background(), time.Duration(t.pause)*time.Microsecond)
 	}

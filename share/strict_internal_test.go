@@ -68,8 +68,8 @@ func (n *node) exchange(ops ...*op) {
 		}
 		rows := make([]Stored, len(names))
 		now, err := n.w.ledger.Load(context.Background(), names, rows)
-		if swaps := t.loaded(rows, now, err); len(swaps) > 0 {
-			t.swapped(n.w.ledger.Swap(context.Background(), swaps))
+		for swaps := t.loaded(rows, now, err); len(swaps) > 0; {
+			swaps = t.swapped(n.w.ledger.Swap(context.Background(), swaps))
 		}
 	}
 }

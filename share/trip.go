@@ -8,8 +8,8 @@ import (
 )
 
 // A trip makes the exchanges of a batch of ops, by one Load and one Swap for all of them. Exchanges
-// whose rows another process has written meanwhile repeat them. The steps are names, loaded and
-// swapped, until names returns none.
+// whose rows another process has written meanwhile repeat them. The steps are names, loaded, and swapped
+// while there are swaps, until names returns none.
 type trip struct {
 	c       *settings
 	clock   *clock
@@ -81,7 +81,7 @@ func (t *trip) names() (names []string) {
 // loaded continues with the rows, and returns the swaps; none if there is nothing to write.
 func (t *trip) loaded(rows []Stored, now time.Time, err error) []Swap {
 	received := t.clock.now()
-	t.writing, t.swaps = t.writing[:0], t.swaps[:0]
+	t.writing, t.swaps = nil, nil
 	if err == nil {
 		t.clock.adjust(now.UnixMicro(), t.sent, received)
 		received = t.clock.now()
@@ -92,15 +92,25 @@ func (t *trip) loaded(rows []Stored, now time.Time, err error) []Swap {
 			x.end(t.c, false, false, err)
 			continue
 		}
-		s, write, err := x.load(t.c, rows[:x.rows], now.UnixMicro(), t.sent, received)
+		t.read(x, rows[:x.rows], now, t.sent, received)
 		rows = rows[x.rows:]
-		if err != nil || !write {
-			x.end(t.c, false, false, err)
-			continue
-		}
-		t.writing = append(t.writing, x)
-		t.swaps = append(t.swaps, s)
 	}
+	return t.toSend()
+}
+
+// read continues an exchange with its rows.
+func (t *trip) read(x *exchange, rows []Stored, now time.Time, sent, received moment) {
+	s, write, err := x.load(t.c, rows, now.UnixMicro(), sent, received)
+	if err != nil || !write {
+		x.end(t.c, false, false, err)
+		return
+	}
+	t.writing = append(t.writing, x)
+	t.swaps = append(t.swaps, s)
+}
+
+// toSend returns the swaps, which are sent now.
+func (t *trip) toSend() []Swap {
 	sent := t.clock.now()
 	for _, x := range t.writing {
 		x.sent = sent
@@ -108,23 +118,34 @@ func (t *trip) loaded(rows []Stored, now time.Time, err error) []Swap {
 	return t.swaps
 }
 
-// swapped continues after the swap.
-func (t *trip) swapped(err error) {
+// swapped continues after the swaps, and returns those that repeat some of them by the rows that the ledger
+// has found.
+func (t *trip) swapped(err error) []Swap {
 	m := t.clock.now()
-	for i, x := range t.writing {
+	writing, swaps := t.writing, t.swaps
+	t.writing, t.swaps = nil, nil
+	for i, x := range writing {
+		s := &swaps[i]
 		x.moment = m
 		switch {
-		case err != nil || t.swaps[i].Done:
+		case err != nil || s.Done:
 			x.end(t.c, true, true, err)
+			continue
 		case x.tries == maxTries:
 			x.end(t.c, false, false, unavailable("swap", errContended))
-		default:
-			x.tries++
-			t.c.conflicts.Add(1)
-			t.waiting = append(t.waiting, x)
-			if took := m.local - t.sent.local; took >= farTrip {
-				t.pause = t.random(took)
-			}
+			continue
+		}
+		x.tries++
+		t.c.conflicts.Add(1)
+		if x.rows == 1 && !s.At.IsZero() {
+			t.clock.adjust(s.At.UnixMicro(), x.sent, m)
+			t.read(x, []Stored{s.Found}, s.At, x.sent, t.clock.now())
+			continue
+		}
+		t.waiting = append(t.waiting, x)
+		if took := m.local - t.sent.local; took >= farTrip {
+			t.pause = t.random(took)
 		}
 	}
+	return t.toSend()
 }

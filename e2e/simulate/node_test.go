@@ -2,8 +2,6 @@ package simulate
 
 import (
 	"context"
-	"hash/fnv"
-	"io"
 	"net/netip"
 	"strings"
 	"sync/atomic"
@@ -112,7 +110,7 @@ func newNode(w *world, n *network, index, nodes, calls int, cached bool, set *po
 	must(err)
 	x.front = x.guarded
 	if cached {
-		x.cache, err = denycache.New(gated{x.guarded, w, "cache", true}, denycache.Config{MaxKeys: 1 << 10, Hash: hashOf})
+		x.cache, err = denycache.New(gated{x.guarded, w, "cache", true}, denycache.Config{MaxKeys: 1 << 10})
 		must(err)
 		x.front = x.cache
 	}
@@ -120,14 +118,6 @@ func newNode(w *world, n *network, index, nodes, calls int, cached bool, set *po
 	x.enforcer, err = enforce.New(x.front, set, enforce.Config{Options: enforce.Options{Local: local}})
 	must(err)
 	return x
-}
-
-// hashOf hashes keys in each run alike. By the hash of the process, other keys collide in each
-// run, and each collision is a call of the store.
-func hashOf(key string) uint64 {
-	h := fnv.New64a()
-	io.WriteString(h, key)
-	return h.Sum64()
 }
 
 func (x *node) close() {

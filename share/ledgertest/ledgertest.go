@@ -43,6 +43,7 @@ var checks = []struct {
 	{"rule 5: rows are kept", keep},
 	{"rule 6: a late write has no effect", late},
 	{"rule 7: a call without a reply is unavailable", canceled},
+	{"rule 8: a row that is found is that of Load", found},
 }
 
 // Run checks the rules, each with a ledger of its own. Open returns one. It ends the test by
@@ -284,5 +285,28 @@ func canceled(t tester) {
 	}
 	if err := t.Swap(ctx, []share.Swap{{Name: name, Data: []byte("x")}}); !errors.Is(err, weir.ErrUnavailable) {
 		t.Errorf("Swap with a context that ended = %v, want an error that wraps ErrUnavailable", err)
+	}
+}
+
+func found(t tester) {
+	name, none := rand.Text(), rand.Text()
+	t.put(name, 0, "one")
+	before, err := t.Load(t.Context(), []string{name}, make([]share.Stored, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	swaps := []share.Swap{{Name: name, Data: []byte("new"), Keep: time.Hour}, {Name: none, Version: 1, Data: []byte("new"), Keep: time.Hour}}
+	if err := t.Swap(t.Context(), swaps); err != nil || swaps[0].Done || swaps[1].Done {
+		t.Fatalf("Swap of other versions = done %v and %v, %v, want not done", swaps[0].Done, swaps[1].Done, err)
+	}
+	if swaps[0].At.IsZero() && swaps[1].At.IsZero() {
+		return // it does not report rows
+	}
+	row := t.load(name)[0]
+	if f := swaps[0].Found; f.Version != row.Version || string(f.Data) != "one" || swaps[0].At.Before(before) {
+		t.Errorf("found version %d, %.40q at %v, want %d, one, not before %v", f.Version, f.Data, swaps[0].At, row.Version, before)
+	}
+	if f := swaps[1].Found; f.Version != 0 || len(f.Data) > 0 || swaps[1].At.Before(before) {
+		t.Errorf("found version %d, %.40q at %v, want no row, not before %v", f.Version, f.Data, swaps[1].At, before)
 	}
 }

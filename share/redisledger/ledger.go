@@ -62,27 +62,35 @@ var sha = func() string {
 // Load implements [share.Ledger].
 func (l *ledger) Load(ctx context.Context, names []string, rows []share.Stored) (now time.Time, err error) {
 	calls := l.calls(len(names), func(c *redisstore.Command, i int) { c.Keys = append(c.Keys, l.key(names[i])) })
-	items, err := l.do(ctx, "load", calls, 2)
+	items, err := l.do(ctx, "load", calls)
 	if err != nil {
 		return now, err
 	}
 	for i := range rows {
-		us, err := strconv.ParseInt(items[2*i], 10, 64)
+		row, t, err := decode(names[i], items[2*i:])
 		if err != nil {
 			return now, unavailable("load", err)
 		}
-		if t := time.UnixMicro(us); i == 0 || t.Before(now) {
+		if rows[i] = row; i == 0 || t.Before(now) {
 			now = t
-		}
-		rows[i] = share.Stored{}
-		if text := items[2*i+1]; text != "" {
-			if rows[i].Version, err = strconv.ParseUint(text[:min(versionDigits, len(text))], 10, 64); err != nil {
-				return now, unavailable("load", fmt.Errorf("row of %.40q: %w", names[i], err))
-			}
-			rows[i].Data = []byte(text[versionDigits:])
 		}
 	}
 	return now, nil
+}
+
+// decode decodes the items of a row: the ledger's time, and its content.
+func decode(name string, items []string) (row share.Stored, now time.Time, err error) {
+	us, err := strconv.ParseInt(items[0], 10, 64)
+	if err != nil {
+		return row, now, err
+	}
+	if text := items[1]; text != "" {
+		if row.Version, err = strconv.ParseUint(text[:min(versionDigits, len(text))], 10, 64); err != nil {
+			return row, now, fmt.Errorf("row of %.40q: %w", name, err)
+		}
+		row.Data = []byte(text[versionDigits:])
+	}
+	return row, time.UnixMicro(us), nil
 }
 
 const versionDigits = 16
@@ -96,12 +104,18 @@ func (l *ledger) Swap(ctx context.Context, swaps []share.Swap) error {
 		c.Keys = append(c.Keys, l.key(s.Name))
 		c.Args = append(c.Args, strconv.FormatUint(s.Version, 10), strconv.FormatInt(max(1, int64(keep)), 10), string(s.Data))
 	})
-	items, err := l.do(ctx, "swap", calls, 1)
+	items, err := l.do(ctx, "swap", calls)
 	if err != nil {
 		return err
 	}
 	for i := range swaps {
-		swaps[i].Done = items[i] == "1"
+		s := &swaps[i]
+		if s.Done = items[2*i] == ""; s.Done {
+			continue
+		}
+		if s.Found, s.At, err = decode(s.Name, items[2*i:]); err != nil {
+			return unavailable("swap", err)
+		}
 	}
 	return nil
 }
@@ -120,8 +134,8 @@ func (l *ledger) calls(n int, add func(c *redisstore.Command, i int)) []redissto
 	return calls
 }
 
-// do runs the script, and returns its items, each for every row.
-func (l *ledger) do(ctx context.Context, what string, calls []redisstore.Command, each int) (items []string, err error) {
+// do runs the script, and returns its items, two for every row.
+func (l *ledger) do(ctx context.Context, what string, calls []redisstore.Command) (items []string, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, unavailable(what, err)
 	}
@@ -138,7 +152,7 @@ func (l *ledger) do(ctx context.Context, what string, calls []redisstore.Command
 		if err := replies[i].Err; err != nil {
 			return nil, unavailable(what, err)
 		}
-		if got, want := len(replies[i].Items), each*len(calls[i].Keys); got != want {
+		if got, want := len(replies[i].Items), 2*len(calls[i].Keys); got != want {
 			return nil, unavailable(what, fmt.Errorf("got %d items, want %d", got, want))
 		}
 		items = append(items, replies[i].Items...)
