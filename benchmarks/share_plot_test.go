@@ -41,7 +41,11 @@ func (f *farLedger) Load(ctx context.Context, names []string, rows []share.Store
 }
 
 func (f *farLedger) Swap(ctx context.Context, swaps []share.Swap) error {
-	return f.call(func() error { return f.Ledger.Swap(ctx, swaps) })
+	err := f.call(func() error { return f.Ledger.Swap(ctx, swaps) })
+	for i := range swaps {
+		swaps[i].At = time.Time{} // it reports no rows
+	}
+	return err
 }
 
 // A strictStore calls a store for every request.

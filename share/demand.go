@@ -113,7 +113,7 @@ const second = 1_000_000
 // ledger replies. It requires mu.
 func (e *entry) low(c *settings, m moment) bool {
 	rate := float64(e.own.Rate)
-	if !e.short() && rate < e.demand {
+	if !e.short() && rate < min(e.demand, float64(e.target(c).Rate)) {
 		return true
 	}
 	if e.call < farTrip/2 || !e.live(m) {
@@ -179,7 +179,7 @@ func (x *exchange) grant(c *settings, denied bool) bool {
 	e, r, d := x.entry, &x.row, x.entry.limit
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	was := e.others
+	was, starving := e.others, e.starving
 	e.others, e.rivals, e.roots, e.starving = 0, 0, 0, false
 	e.known, e.call = x.read, x.moment.local-x.read
 	e.risen(x.moment)
@@ -194,9 +194,9 @@ func (x *exchange) grant(c *settings, denied bool) bool {
 			former = former || h.old
 		}
 	}
-	e.starving = e.starving && !e.short()
-	if e.wait = min(2*e.wait, e.terms.lease/3); e.starving || math.Abs(e.others-was) > float64(d.Whole.Rate)/64 {
-		e.wait = c.interval // others have just come or left: look again
+	e.starving = e.starving && !e.short() && r.rest.Rate < d.Reserve().Rate+d.Whole.Rate/64
+	if e.wait = min(2*e.wait, e.terms.lease/3); e.starving != starving || math.Abs(e.others-was) > float64(d.Whole.Rate)/64 {
+		e.wait = c.interval // it is not yet settled who has how much: look again
 	}
 	x.demand = int64(min(e.demand, 1<<50))
 	mine := r.find(e.id)

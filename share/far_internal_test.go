@@ -34,3 +34,30 @@ func TestFarLedger(t *testing.T) {
 		}
 	}
 }
+
+// TestStaleDemand cuts processes off from the ledger, under a demand above the limit. They deny by what they know
+// of other processes for a second.
+func TestStaleDemand(t *testing.T) {
+	w := newWorld(1, simulated[0], 2, 0)
+	for _, n := range w.nodes {
+		n.gap = int64(1e6 / w.perSecond()) // each asks for the limit
+		n.restream()
+	}
+	w.run(5_000_000)
+	check := func(want bool) {
+		t.Helper()
+		for i, n := range w.nodes {
+			if m := n.clock.now(); !n.entry.live(m) || n.entry.exhausted(m) != want {
+				t.Errorf("process %d: live %v, exhausted %v, want a share and %v", i, n.entry.live(m), n.entry.exhausted(m), want)
+			}
+		}
+	}
+	check(true)
+	for _, n := range w.nodes {
+		n.cut = true
+	}
+	w.run(700_000)
+	check(true)
+	w.run(600_000)
+	check(false)
+}
