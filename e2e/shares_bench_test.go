@@ -25,7 +25,8 @@ import (
 //	go test -run '^$' -bench '^BenchmarkShares$' -benchtime 5000x ./e2e
 //
 // decisions/cpu-s are the decisions per second of Redis's CPU time, including its idle work;
-// scripts/1000 are the scripts that it runs per 1,000 decisions.
+// scripts/1000 are the scripts that it runs per 1,000 decisions. Both have a value without what the same
+// connections cost while there are no requests: an idle Redis uses CPU, and servers read their configuration.
 func BenchmarkShares(b *testing.B) {
 	for _, rate := range []int{1_000, 10_000, 100_000} {
 		for _, way := range []string{"call", "coalesced", "shares"} {
@@ -121,6 +122,7 @@ func serverClient(b *testing.B, redis *redistest.Server, shares string) func(n i
 
 // benchShares asks at a rate per second, and reports what that costs Redis.
 func benchShares(b *testing.B, redis *redistest.Server, rate int, clients []func(n int) error) {
+	idle := measureIdle(b, redis)
 	decisions := 0
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -147,27 +149,47 @@ func benchShares(b *testing.B, redis *redistest.Server, rate int, clients []func
 	for range 2000 { // until the shares are granted
 		ask()
 	}
-	commands, cpu := redisUsage(b, redis)
+	before := redisUsage(b, redis)
 	decisions = 0
 	for b.Loop() {
 		ask()
 	}
 	b.StopTimer()
-	nowCommands, nowCPU := redisUsage(b, redis)
-	b.ReportMetric(float64(decisions)/(nowCPU-cpu), "decisions/cpu-s")
-	b.ReportMetric(1000*(nowCommands-commands)/float64(decisions), "scripts/1000")
+	used := redisUsage(b, redis).since(before)
+	net := used.cpu - idle.cpu*used.seconds/idle.seconds
+	b.ReportMetric(float64(decisions)/used.cpu, "decisions/cpu-s")
+	b.ReportMetric(1e6*net/float64(decisions), "net-cpu-µs/decision")
+	b.ReportMetric(1000*used.scripts/float64(decisions), "scripts/1000")
+	b.ReportMetric(1000*(used.scripts-idle.scripts*used.seconds/idle.seconds)/float64(decisions), "net-scripts/1000")
+}
+
+// measureIdle returns what Redis uses while there are no requests.
+func measureIdle(b *testing.B, redis *redistest.Server) usage {
+	before := redisUsage(b, redis)
+	<-time.After(3 * time.Second)
+	return redisUsage(b, redis).since(before)
+}
+
+// A usage counts the scripts that clients have run, and has the CPU time of Redis in seconds.
+type usage struct {
+	at                    time.Time
+	scripts, cpu, seconds float64
+}
+
+func (u usage) since(v usage) usage {
+	return usage{scripts: u.scripts - v.scripts, cpu: u.cpu - v.cpu, seconds: u.at.Sub(v.at).Seconds()}
 }
 
 var usedCPU = regexp.MustCompile(`(?m)^used_cpu_(?:sys|user):([0-9.]+)`)
 
-// redisUsage returns how many scripts clients have run, and the CPU time of Redis in seconds.
-func redisUsage(b *testing.B, redis *redistest.Server) (commands, cpu float64) {
+func redisUsage(b *testing.B, redis *redistest.Server) usage {
+	u := usage{at: time.Now(), scripts: float64(calls(b, redis, "evalsha") + calls(b, redis, "eval"))}
 	for _, m := range usedCPU.FindAllStringSubmatch(fmt.Sprint(redis.Do(b, "INFO", "cpu")), -1) {
 		s, err := strconv.ParseFloat(m[1], 64)
 		if err != nil {
 			b.Fatal(err)
 		}
-		cpu += s
+		u.cpu += s
 	}
-	return float64(calls(b, redis, "evalsha") + calls(b, redis, "eval")), cpu
+	return u
 }

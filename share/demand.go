@@ -221,8 +221,8 @@ func changed(demand, listed int64) bool {
 }
 
 // more returns how many tokens of a level the remainder gives to a share that is empty, beside those of
-// the part. Of a window, only what the share has used since the window began can move: the remainder has
-// used it instead. It requires mu.
+// the part. In a window, the remainder counts tokens as used that the share has used before. So no more
+// than these can move. It requires mu.
 func (x *exchange) more(level int64) int64 {
 	e, d := x.entry, x.entry.limit
 	if !e.live(x.moment) || !d.Bucket && !d.Labels {

@@ -25,10 +25,16 @@
 // A process that dies, or that gets no reply, leaves its share unused for one lease, and at most
 // two. During this time less than the limit is admitted.
 //
-// A holder whose share is empty asks the ledger before it denies. A denial holds for a time of at
+// A holder denies what its share has no tokens for, without a call, if two facts hold. The demand of
+// all holders in the row, and its own, are the whole limit or more. It read the row within the last
+// second. It keeps reading the row, and takes what the remainder has. A log does so only if a call
+// takes 10 ms or more.
+//
+// Otherwise a holder whose share is empty asks the ledger before it denies. A denial holds for at
 // most Config.Interval, and while one request asks again: the process repeats it meanwhile. Idle
 // capacity of other holders returns within about two intervals, so a request may be denied that one
 // limit would admit.
+//
 // A cost that is larger than the own share and the remainder is denied too.
 //
 // # Limits

@@ -29,8 +29,8 @@ import (
 //     arrives late has no effect if the version has changed.
 //  7. An error of an engine that cannot be reached, or whose reply was lost, wraps
 //     weir.ErrUnavailable. A version that has changed is no error.
-//  8. Swap may report the row that it has found in place of the expected version, which saves a Load: it
-//     then sets Swap.Found and Swap.At in the step in which it compares, as Load returns them.
+//  8. Swap may report a row that has another version, which saves a Load. It then sets Swap.Found and
+//     Swap.At in the step that compares, as Load returns them.
 //  9. The methods are safe for concurrent use and return when ctx ends.
 //
 // Names have 1 to MaxName bytes, of any value. A row has at most MaxRow bytes. A call has 1 to
