@@ -2,7 +2,11 @@
 
 package share
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/floodweir/weir"
+)
 
 // TestFarLedger checks that requests hardly ever wait for a ledger whose calls take 80 ms, whether the demand of
 // all processes is less or more than the limit. Every process has a share after 10 s.
@@ -60,4 +64,29 @@ func TestStaleDemand(t *testing.T) {
 	check(true)
 	w.run(600_000)
 	check(false)
+}
+
+// TestAsksBelowTheLimit empties a share while the demand of all processes is below the limit: it does not deny
+// without a call.
+func TestAsksBelowTheLimit(t *testing.T) {
+	w := newWorld(1, simulated[0], 2, 0)
+	for _, n := range w.nodes {
+		n.gap = int64(1e6 / w.perSecond() / 0.3)
+		n.restream()
+	}
+	w.run(5_000_000)
+	n := w.nodes[0]
+	m, r, d := n.clock.now(), weir.Request{Verb: weir.TakeUpTo, Key: "key", Limit: n.limit}, weir.Decision{}
+	r.N = n.entry.own.Level(n.entry.now(m))
+	if !n.entry.decide(&r, m, &d) || r.N == 0 {
+		t.Fatalf("decision for %d tokens by the share = %+v, want them all", r.N, d)
+	}
+	r.Verb, r.N = weir.Take, 5
+	if n.entry.decide(&r, m, &d) {
+		t.Errorf("decision by an empty share = %+v, want a call of the ledger", d)
+	}
+	n.entry.rivals = w.perSecond() / 1e6 * float64(w.d.Span)
+	if !n.entry.decide(&r, m, &d) || d.OK || d.RetryAfter <= 0 {
+		t.Errorf("decision by an empty share of a limit that is short = %+v, want a denial", d)
+	}
 }
