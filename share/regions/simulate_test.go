@@ -30,8 +30,9 @@ var simulations = flag.Uint64("regions.runs", 1, "runs of each limit")
 // A simLedger is a ledger with a clock of its own.
 type simLedger struct {
 	share.Ledger
-	base  int64   // µs
-	drift float64 // of its rate
+	base  int64       // µs
+	drift float64     // of its rate
+	calm  atomic.Bool // loses and delays no message
 }
 
 func newSimLedger(start time.Time, base time.Duration, drift float64) *simLedger {
@@ -60,10 +61,10 @@ var errLost = fmt.Errorf("link: %w: lost", weir.ErrUnavailable)
 
 // message delivers a message, and reports whether its reply arrives.
 func (l *link) message(ctx context.Context, run func()) error {
-	loss := func() bool { return l.cut.Load() || l.w.float() < 0.01 }
+	loss := func() bool { return l.cut.Load() || l.w.float() < 0.01 && !l.to.calm.Load() }
 	delay := func() {
 		d := l.far + time.Duration(100+l.w.float()*900)*time.Microsecond
-		if l.w.float() < 0.005 {
+		if l.w.float() < 0.005 && !l.to.calm.Load() {
 			d += time.Duration(l.w.float() * float64(3*time.Second))
 		}
 		<-time.After(d)
@@ -304,6 +305,7 @@ func simulate(t *testing.T, limit string, seed uint64) {
 		}
 		if second >= 18 { // the first region is disconnected, and busy
 			all[0].cut.Store(true)
+			all[0].own.calm.Store(true)
 			all[0].demand.Store(int64(perSecond))
 		}
 		if second == 21 { // for longer than a lease
