@@ -19,7 +19,7 @@ import (
 func TestSharesHungRedis(t *testing.T) {
 	redis := redistest.Start(t)
 	file := strings.ReplaceAll(sharesFile, "gateway: { routes: [{ path: /, upstream: \"UPSTREAM\" }] }\n", "")
-	n := serve(t, programtest.Weir(t), file, "--store", "redis://"+redis.Addr, "--listen-gateway", "off", "--deadline", "100ms")
+	n := serve(t, programtest.Weir(t), file, "--store", "redis://"+redis.Addr, "--listen-gateway", "off", "--deadline", "1s") // a busy machine stops a process for 100 ms
 	ask := func() int {
 		r, err := authRequest(n)
 		if err != nil {
