@@ -1,7 +1,11 @@
 package e2e_test
 
 import (
+	"bufio"
+	"bytes"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -65,7 +69,7 @@ http {
 
 	// Each step is a path of a request, or the number of one that ends.
 	steps := strings.Fields("/x/ /x/ /x/ /x/ /y/ /y/ / / 0 /x/ / 1 2 /x/ /y/ 4 5 /x/ /x/ /")
-	want, got := up.run(t, "http://"+nginx, steps), up.run(t, "http://"+gateway, steps)
+	want, got := up.run(t, nginx, steps), up.run(t, gateway, steps)
 	if want != got {
 		t.Errorf("steps   %s\nnginx   %s\ngateway %s", strings.Join(steps, " "), want, got)
 	}
@@ -87,16 +91,15 @@ func (h *holding) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 }
 
 // run sends requests and ends them, one after another. It returns what becomes of each.
-func (h *holding) run(t *testing.T, base string, steps []string) string {
+func (h *holding) run(t *testing.T, address string, steps []string) string {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{}}
 	responses := make([]chan int, 0, len(steps))
 	var open []int // requests at the upstream
 	var all []string
 	end := func(n int) {
 		h.release[fmt.Sprint(n)] <- struct{}{}
 		if status := <-responses[n]; status != http.StatusOK {
-			t.Errorf("%s: request %d ends with status %d", base, n, status)
+			t.Errorf("%s: request %d ends with status %d", address, n, status)
 		}
 	}
 	for _, step := range steps {
@@ -110,21 +113,8 @@ func (h *holding) run(t *testing.T, base string, steps []string) string {
 			continue
 		}
 		n := len(responses)
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+step, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("N", fmt.Sprint(n))
 		responses = append(responses, make(chan int, 1))
-		go func() {
-			res, err := client.Do(r)
-			if err != nil {
-				responses[n] <- 0
-				return
-			}
-			_ = res.Body.Close()
-			responses[n] <- res.StatusCode
-		}()
+		go func() { responses[n] <- untilClosed(address, step, n) }()
 		select {
 		case <-h.arrived:
 			all, open = append(all, "held"), append(open, n)
@@ -138,4 +128,24 @@ func (h *holding) run(t *testing.T, base string, steps []string) string {
 		}
 	}
 	return strings.Join(all, " ")
+}
+
+// untilClosed makes request n, and returns its status when the server has closed the connection. By then
+// the request is no longer in progress; it may still be when its response arrives.
+func untilClosed(address, path string, n int) int {
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		return 0
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\nN: %d\r\nConnection: close\r\n\r\n", path, n)
+	all, err := io.ReadAll(c)
+	if err != nil {
+		return 0
+	}
+	res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(all)), nil)
+	if err != nil {
+		return 0
+	}
+	return res.StatusCode
 }
