@@ -80,7 +80,9 @@ func divideLimit(t *testing.T, ledger share.Ledger) {
 		var callers sync.WaitGroup
 		for range 4 {
 			callers.Go(func() {
-				for range 5000 {
+				// A holder whose share comes late denies by what it read before, so all go on until the
+				// limit is used.
+				for i := 0; i < 5000 || admitted.Load() < 25_000 && time.Since(start) < 2*time.Minute; i++ {
 					d, err := s.Do(t.Context(), weir.Request{Key: "hot", Limit: limit, N: 1})
 					switch {
 					case err != nil:
@@ -109,7 +111,7 @@ func divideLimit(t *testing.T, ledger share.Ledger) {
 		t.Errorf("%d of %d admitted, want at most that and at least 25,000", admitted.Load(), most)
 	}
 	if local.Load() < 30_000 {
-		t.Errorf("%d of 60,000 decisions without a call, want half", local.Load())
+		t.Errorf("%d decisions without a call, want at least 30,000", local.Load())
 	}
 }
 
