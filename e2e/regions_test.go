@@ -56,24 +56,8 @@ func TestRegions(t *testing.T) {
 		n := run(region)
 		nodes = append(nodes, n)
 		for range 3 {
-			client := &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}
 			clients.Go(func() {
-				defer client.CloseIdleConnections()
-				tick := time.NewTicker(5 * time.Millisecond)
-				defer tick.Stop()
-				for {
-					select {
-					case <-ctx.Done():
-						return
-					case <-tick.C:
-					}
-					r, err := authRequest(n)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					logs[region].ask(client, r)
-				}
+				logs[region].askAlways(ctx, t, func() (*http.Request, error) { return authRequest(n) }, func(int) {})
 			})
 		}
 	}

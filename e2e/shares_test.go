@@ -68,6 +68,27 @@ func (l *admissionLog) ask(client *http.Client, r *http.Request) int {
 	return res.StatusCode
 }
 
+// askAlways is a client that asks every 5 ms until ctx ends.
+func (l *admissionLog) askAlways(ctx context.Context, t *testing.T, request func() (*http.Request, error), answered func(status int)) {
+	client := &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}
+	defer client.CloseIdleConnections()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		r, err := request()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		answered(l.ask(client, r))
+	}
+}
+
 // authRequest returns the request of a proxy about one for /.
 func authRequest(n *serving) (*http.Request, error) {
 	r, err := http.NewRequest("GET", n.api+"/v1/auth", nil)
@@ -107,29 +128,16 @@ func TestSharedServers(t *testing.T) {
 	var refused atomic.Int64
 	for _, n := range nodes {
 		for i := range 4 {
-			client := &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}
+			request := func() (*http.Request, error) { return authRequest(n) }
+			if i%2 == 1 {
+				request = func() (*http.Request, error) { return http.NewRequest("GET", n.gateway+"/", nil) }
+			}
 			clients.Go(func() {
-				defer client.CloseIdleConnections()
-				tick := time.NewTicker(5 * time.Millisecond)
-				defer tick.Stop()
-				for {
-					select {
-					case <-ctx.Done():
-						return
-					case <-tick.C:
-					}
-					r, err := authRequest(n)
-					if i%2 == 1 {
-						r, err = http.NewRequest("GET", n.gateway+"/", nil)
-					}
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if log.ask(client, r) == http.StatusServiceUnavailable {
+				log.askAlways(ctx, t, request, func(status int) {
+					if status == http.StatusServiceUnavailable {
 						refused.Add(1)
 					}
-				}
+				})
 			})
 		}
 	}

@@ -53,24 +53,33 @@ func startEcho(t *testing.T) (url string, received func() []string) {
 	}
 }
 
-// converse sends bytes on a new connection and returns the responses until the connection
-// ends.
-func converse(t *testing.T, gateway, text string) (answers []string) {
+// converse is conversation with a gateway, and fails the test on an error.
+func converse(t *testing.T, gateway, text string) []string {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(gateway, "http://"))
+	answers, err := conversation(strings.TrimPrefix(gateway, "http://"), text)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return answers
+}
+
+// conversation sends bytes on a new connection and returns the responses until the connection
+// ends, each with its status first.
+func conversation(address, text string) (answers []string, err error) {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return nil, err
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := io.WriteString(conn, text); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	br := bufio.NewReader(conn)
 	for {
 		res, err := http.ReadResponse(br, nil)
 		if err != nil {
-			return answers
+			return answers, nil
 		}
 		body, _ := io.ReadAll(res.Body)
 		answers = append(answers, fmt.Sprintf("%d %s", res.StatusCode, strings.TrimSpace(string(body))))

@@ -60,6 +60,11 @@ func (r *Regions) Names() (names []string) {
 	return names
 }
 
+// auto reports whether a region has no part of its own.
+func (r *Regions) auto() bool {
+	return slices.ContainsFunc(r.Members, func(one Region) bool { return one.Part == 0 })
+}
+
 // Region returns the region with a name. It is false if there is none.
 func (r *Regions) Region(name string) (Region, bool) {
 	i := slices.IndexFunc(r.Members, func(m Region) bool { return m.Name == name })
@@ -121,8 +126,7 @@ func (d *decoder) region(p place) (r Region) {
 // checkRegions checks the fields together.
 func (d *decoder) checkRegions(m mapping, r *Regions) {
 	members, global := m.at("members"), m.at("global")
-	auto := slices.ContainsFunc(r.Members, func(one Region) bool { return one.Part == 0 })
-	rest := 100 - r.sum()
+	auto, rest := r.auto(), 100-r.sum()
 	switch {
 	case rest < 0:
 		d.failIn(members, fmt.Sprintf("parts of %d percent", r.sum()), "want parts of at most 100 percent together")
@@ -172,11 +176,10 @@ func policyRegions(r *policyReader, m mapping, c *policy.Config) {
 	for i, o := range c.Overrides {
 		check(strict.Index("overrides", i)+".limits", o.Limits)
 	}
-	auto := slices.ContainsFunc(r.regions.Members, func(one Region) bool { return one.Part == 0 })
 	switch {
 	case len(c.Tenants) > 0:
 		r.failIn(m.at("tenants"), "", "want regions: each: tenants share a state")
-	case auto && len(c.Limits) > 0 && !c.Divides():
+	case r.regions.auto() && len(c.Limits) > 0 && !c.Divides():
 		r.failIn(m.at("name"), strict.Quoted(c.Name), "want regions: each, or a part for every region: reservations are those of a part")
 	}
 }

@@ -98,11 +98,7 @@ func (r *regional) open(ctx context.Context, s *stores, c *config.Config, log *s
 	if err != nil {
 		return nil, err
 	}
-	s.stops = append(s.stops, func() {
-		if err := r.shares.Close(); err != nil {
-			log.Warn("shares not returned: others get them when their leases end", "error", err)
-		}
-	})
+	s.stops = append(s.stops, func() { returnShares(r.shares, log) })
 	r.breaker, err = failover.New(r.shares.Calls(), failover.Config{
 		Deadline: deadline, Observe: logRest(log), ObserveCall: r.called,
 	})

@@ -52,9 +52,9 @@ func (s *stores) terms(key string) (share.Terms, bool) {
 	return share.Terms{Lease: shares.Lease, Largest: shares.Largest}, shares.Auto
 }
 
-// returnShares returns the shares, so that other processes get them at once.
-func (s *stores) returnShares(log *slog.Logger) {
-	if err := s.shares.Close(); err != nil {
+// returnShares returns the shares of a store, so that other processes get them at once.
+func returnShares(s *share.Store, log *slog.Logger) {
+	if err := s.Close(); err != nil {
 		log.Warn("shares not returned: others get them when their leases end", "error", err)
 	}
 }

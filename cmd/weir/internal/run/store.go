@@ -132,7 +132,7 @@ func (s *stores) build(raw weir.Store, c *config.Config, m *metrics.Metrics, log
 		return err
 	}
 	m.Shares(s.shares.Stats)
-	s.stops = append(s.stops, func() { s.returnShares(log) })
+	s.stops = append(s.stops, func() { returnShares(s.shares, log) })
 	s.breaker, err = failover.New(s.shares.Calls(), failover.Config{Deadline: c.Deadline, Observe: logChanges(log), ObserveCall: m.StoreCalls()})
 	if err != nil {
 		return err
