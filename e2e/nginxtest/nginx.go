@@ -60,8 +60,8 @@ worker_processes WORKERS;
 pid DIR/pid;
 error_log DIR/error.log info;
 USERMAIN
-worker_rlimit_nofile 8192;
-events { worker_connections 2048; }
+worker_rlimit_nofile 16384;
+events { worker_connections 8192; }
 http {
   access_log off;
   client_body_temp_path DIR/body; proxy_temp_path DIR/proxy; fastcgi_temp_path DIR/fastcgi;

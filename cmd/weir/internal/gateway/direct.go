@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// Bounds of the connections of a direct. They are those of transport.
+// Bounds of the idle connections to an upstream, and of a response.
 const (
-	maxIdle           = 256
+	maxIdle           = 4096 // fewer than clients ask at once would mean a new connection per request
 	idleTimeout       = 90 * time.Second
 	maxResponseHeader = 10 << 20 // bytes, interim responses included; the default of http.Transport
 )

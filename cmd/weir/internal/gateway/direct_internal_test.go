@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -220,4 +222,39 @@ func TestDirectIdle(t *testing.T) {
 			t.Error("want no connection open after CloseIdleConnections")
 		}
 	})
+}
+
+// TestDirectIdleMany checks that many clients that ask at once do not need new connections each time.
+func TestDirectIdleMany(t *testing.T) {
+	const clients = 300
+	var dialed atomic.Int64
+	asked, answer := make(chan bool), make(chan bool)
+	d := newDirect(t, func(n int, c net.Conn, next func() error) {
+		dialed.Add(1)
+		for next() == nil {
+			asked <- true
+			<-answer
+			respond(c, "ok")
+		}
+	})
+	for range 2 {
+		var ended sync.WaitGroup
+		for range clients {
+			ended.Go(func() {
+				if text, err := d.get(t, t.Context()); err != nil || text != "ok" {
+					t.Errorf("got %q, %v", text, err)
+				}
+			})
+		}
+		for range clients {
+			<-asked
+		}
+		for range clients {
+			answer <- true
+		}
+		ended.Wait()
+	}
+	if n := dialed.Load(); n != clients {
+		t.Errorf("%d connections for %d clients that asked twice", n, clients)
+	}
 }

@@ -138,8 +138,8 @@ func transport(h2c bool, r Route) *http.Transport {
 		TLSClientConfig:       &tls.Config{RootCAs: r.RootCAs, MinVersion: tls.VersionTLS12},
 		Protocols:             p,
 		DisableCompression:    true,
-		MaxIdleConnsPerHost:   256,
-		IdleConnTimeout:       90 * time.Second,
+		MaxIdleConnsPerHost:   maxIdle,
+		IdleConnTimeout:       idleTimeout,
 		ExpectContinueTimeout: time.Second,
 	}
 }
