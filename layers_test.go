@@ -34,6 +34,8 @@ type row struct {
 	std   []string // the only standard packages it may import; any if nil
 	third []string // the modules of others that it may import; none if nil
 	init  bool     // it may have func init, because its host finds extensions by it
+
+	unsafe bool // it may import unsafe, for a reason in a decision record
 }
 
 // layout is policy, not a description: imports run down only, from a higher layer
@@ -48,8 +50,9 @@ var layout = map[string]row{
 	// constructors alone, and time for Duration alone.
 	"internal/algo": {layer: 0, std: []string{"errors", "fmt", "math", "math/bits", "time"}},
 
-	"internal/plainhttp": {layer: 0}, // HTTP/1.1 on the goroutine of a connection
-	"plainhttp":          {layer: 1}, // the same, for any http.Server
+	"internal/socket":    {layer: 0, unsafe: true}, // system calls that the scheduler does not see: decision 0026
+	"internal/plainhttp": {layer: 1},               // HTTP/1.1 on the goroutine of a connection
+	"plainhttp":          {layer: 2},               // the same, for any http.Server
 
 	"internal/fault":    {layer: 0}, // lists of invalid fields
 	"internal/decoded":  {layer: 0}, // content encodings
@@ -408,7 +411,7 @@ func (in *inspector) imported(where, own string, p row, imported string) {
 	case isStd(imported):
 		// With a template package, the linker keeps all methods: a third of the program.
 		templates := strings.HasSuffix(imported, "/template") && under(own, "cmd/weir")
-		if templates || imported == "unsafe" || imported == "C" || p.std != nil && !slices.Contains(p.std, imported) {
+		if templates || imported == "unsafe" && !p.unsafe || imported == "C" || p.std != nil && !slices.Contains(p.std, imported) {
 			in.report(where, "%s may not import %s", cmp.Or(own, "weir"), imported)
 		}
 	case !slices.ContainsFunc(p.third, func(m string) bool { return imported == m || strings.HasPrefix(imported, m+"/") }):

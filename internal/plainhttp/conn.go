@@ -10,6 +10,8 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"time"
+
+	"github.com/floodweir/weir/internal/socket"
 )
 
 const (
@@ -32,6 +34,7 @@ const (
 // A conn serves the requests of one connection.
 type conn struct {
 	net.Conn
+	socket *socket.Conn // of Conn
 	l      *Listener
 	addr   string // of the client
 	opened time.Time
@@ -52,7 +55,7 @@ type conn struct {
 }
 
 func newConn(l *Listener, nc net.Conn) *conn {
-	c := &conn{Conn: nc, l: l, addr: nc.RemoteAddr().String(), opened: time.Now(), buf: make([]byte, minRequest)}
+	c := &conn{Conn: nc, socket: socket.New(nc), l: l, addr: nc.RemoteAddr().String(), opened: time.Now(), buf: make([]byte, minRequest)}
 	c.fresh.Store(true)
 	c.out = bufio.NewWriterSize(writer{c}, minRequest)
 	c.res.c, c.res.header = c, http.Header{}
@@ -128,7 +131,7 @@ func (c *conn) next() (*message, verdict) {
 		if c.n == len(c.buf) {
 			c.buf = append(make([]byte, 0, maxRequest), c.buf...)[:maxRequest]
 		}
-		n, err := c.Read(c.buf[c.n:])
+		n, err := c.socket.Read(c.buf[c.n:])
 		c.n += n
 		switch {
 		case err == io.EOF && (c.fresh.Load() && c.n > 0 || c.n >= 4):
@@ -205,7 +208,7 @@ type writer struct{ c *conn }
 func (w writer) Write(p []byte) (int, error) {
 	c := w.c
 	c.setWriteDeadline(time.Duration(c.res.deadline.Load()))
-	n, err := c.Conn.Write(p)
+	n, err := c.socket.Write(p)
 	if err != nil {
 		c.failed = true
 		c.res.ctx.end()

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/floodweir/weir/internal/socket"
 )
 
 // Bounds of the idle connections to an upstream, and of a response.
@@ -39,10 +41,12 @@ type direct struct {
 // A directConn is a connection to the upstream, used by one request at a time.
 type directConn struct {
 	net.Conn
+	socket *socket.Conn // of Conn
 	r      *bufio.Reader
 	w      *bufio.Writer
-	left   int  // bytes of headers to read; unlimited if negative
-	got    bool // a byte of the response has arrived
+	ask    []byte // a request for the next Read to send; nil if there is none
+	left   int    // bytes of headers to read; unlimited if negative
+	got    bool   // a byte of the response has arrived
 	reused bool
 	by     time.Time // the deadline that is set; zero if none
 	since  time.Time // idle
@@ -52,6 +56,12 @@ type directConn struct {
 
 var errLongHeader = fmt.Errorf("response header of more than %d bytes", maxResponseHeader)
 
+func newDirectConn(nc net.Conn) *directConn {
+	c := &directConn{Conn: nc, socket: socket.New(nc)}
+	c.r, c.w = bufio.NewReader(c), bufio.NewWriter(nc)
+	return c
+}
+
 // Read implements [io.Reader] for r.
 func (c *directConn) Read(p []byte) (n int, err error) {
 	if c.left == 0 {
@@ -60,7 +70,12 @@ func (c *directConn) Read(p []byte) (n int, err error) {
 	if c.left > 0 {
 		p = p[:min(len(p), c.left)]
 	}
-	n, err = c.Conn.Read(p)
+	if c.ask != nil {
+		n, err = c.socket.Ask(c.ask, p)
+		c.ask = nil
+	} else {
+		n, err = c.socket.Read(p)
+	}
 	c.got = c.got || n > 0
 	if c.left > 0 {
 		c.left -= n
@@ -249,30 +264,33 @@ func (c *directConn) setDeadline(t time.Time, slack time.Duration) {
 
 // conn returns an idle connection, or a new one.
 func (d *direct) conn(ctx context.Context) (*directConn, error) {
-	if c := d.take(time.Time{}); c != nil {
-		return c, nil
-	}
-	return d.dial(ctx)
-}
-
-// take returns an idle connection with a deadline, or nil if there is none.
-func (d *direct) take(deadline time.Time) *directConn {
 	for {
-		d.mu.Lock()
-		n := len(d.idle)
-		if n == 0 {
-			d.mu.Unlock()
-			return nil
+		c := d.take(time.Time{})
+		if c == nil {
+			return d.dial(ctx)
 		}
-		c := d.idle[n-1]
-		d.idle[n-1], d.idle = nil, d.idle[:n-1]
-		d.mu.Unlock()
-		if c.setDeadline(deadline, deadlineSlack); isQuiet(c.Conn) {
-			c.reused = true
-			return c
+		if isQuiet(c.Conn) {
+			return c, nil
 		}
 		c.Conn.Close()
 	}
+}
+
+// take returns a connection that was idle, with a deadline, or nil if there is none. The upstream
+// has perhaps closed it.
+func (d *direct) take(deadline time.Time) *directConn {
+	d.mu.Lock()
+	n := len(d.idle)
+	if n == 0 {
+		d.mu.Unlock()
+		return nil
+	}
+	c := d.idle[n-1]
+	d.idle[n-1], d.idle = nil, d.idle[:n-1]
+	d.mu.Unlock()
+	c.setDeadline(deadline, deadlineSlack)
+	c.reused = true
+	return c
 }
 
 // dial returns a new connection.
@@ -281,9 +299,7 @@ func (d *direct) dial(ctx context.Context) (*directConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &directConn{Conn: nc}
-	c.r, c.w = bufio.NewReader(c), bufio.NewWriter(nc)
-	return c, nil
+	return newDirectConn(nc), nil
 }
 
 // put keeps an idle connection.

@@ -195,7 +195,7 @@ func TestDirectIdle(t *testing.T) {
 			here, there := net.Pipe()
 			ended = make(chan struct{})
 			go func() { io.Copy(io.Discard, there); close(ended) }()
-			d.put(&directConn{Conn: here})
+			d.put(newDirectConn(here))
 			return ended
 		}
 		isOpen := func(ended chan struct{}) bool {

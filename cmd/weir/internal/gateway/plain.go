@@ -157,7 +157,12 @@ func (p *proxy) sendPlain(x *plainExchange, r *http.Request, began time.Time) (c
 		}
 		stop = plainhttp.AfterFunc(ctx, c.interrupt)
 		c.left, c.got = maxResponseHeader, false
-		if _, err = c.Conn.Write(x.text); err == nil {
+		if c.reused {
+			c.ask = x.text
+		} else {
+			_, err = c.socket.Write(x.text)
+		}
+		if err == nil {
 			err = c.readReply(r.Method, &x.reply)
 		}
 		if err == nil {
