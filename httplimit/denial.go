@@ -85,15 +85,15 @@ func (m *Middleware) deny(w http.ResponseWriter, in *request) {
 		if retry := in.admission.Decision().RetryAfter; len(violated) == 0 && retry == weir.Never { // blocked
 			violated = []Item{{Name: in.admission.DeniedBy().Name()}}
 		}
-		respond(w, c.Status, problemType, problem(c.Status, violated), in.admission.Decision().RetryAfter, m.c.RetryJitter)
+		in.text = appendProblem(in.text[:0], c.Status, violated)
+		respond(w, c.Status, problemType, in.text, in.admission.Decision().RetryAfter, m.c.RetryJitter)
 	default:
 		respond(w, c.Status, c.ContentType, []byte(c.Body), in.admission.Decision().RetryAfter, m.c.RetryJitter)
 	}
 }
 
-// problem returns the body of a denial: see RFC 9457 and the RateLimit draft.
-func problem(status int, items []Item) []byte {
-	b := make([]byte, 0, 256+64*len(items))
+// appendProblem appends the body of a denial: see RFC 9457 and the RateLimit draft.
+func appendProblem(b []byte, status int, items []Item) []byte {
 	b = append(b, quotaExceeded...)
 	b = strconv.AppendInt(b, int64(status), 10)
 	b = append(b, `,"violated-policies":[`...)
@@ -145,7 +145,14 @@ func (m *Middleware) refuse(w http.ResponseWriter, err error) {
 }
 
 func respond(w http.ResponseWriter, status int, contentType string, body []byte, retry, jitter time.Duration) {
-	h, values := w.Header(), make([]string, 0, 5) // one allocation for all fields
+	h, values := w.Header(), make([]string, 0, 5) // one allocation for all fields, and one for both numbers
+	var buf [40]byte
+	digits := strconv.AppendInt(buf[:0], int64(len(body)), 10)
+	n := len(digits)
+	if retry != weir.Never {
+		digits = strconv.AppendInt(digits, retrySeconds(retry, jitter), 10)
+	}
+	numbers := string(digits)
 	set := func(name, value string) {
 		values = append(values, value)
 		h[name] = values[len(values)-1:][:1:1]
@@ -153,13 +160,13 @@ func respond(w http.ResponseWriter, status int, contentType string, body []byte,
 	if contentType != "" {
 		set("Content-Type", contentType)
 	}
-	set("Content-Length", strconv.Itoa(len(body)))
+	set("Content-Length", numbers[:n])
 	set("X-Content-Type-Options", "nosniff")
 	if h.Get("Cache-Control") == "" {
 		set("Cache-Control", "no-store")
 	}
 	if retry != weir.Never {
-		set("Retry-After", strconv.FormatInt(retrySeconds(retry, jitter), 10))
+		set("Retry-After", numbers[n:])
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // an error means that the client disconnected

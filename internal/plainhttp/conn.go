@@ -44,7 +44,6 @@ type conn struct {
 
 	buf     []byte // buf[:n] has arrived
 	n       int
-	req     http.Request
 	skips   int           // line ends to ignore in front of the next request
 	readBy  time.Time     // the read deadline that is set; zero if none
 	writeBy time.Duration // the write deadline that is set, since the epoch of l; 0 if none
@@ -117,7 +116,7 @@ func (c *conn) next() (*message, verdict) {
 	for pieces := 0; ; pieces++ {
 		c.skipLineEnds()
 		if c.n > 0 {
-			if m, v := parse(&c.req, c.buf[:c.n]); v != incomplete {
+			if m, v := parse(c.buf[:c.n]); v != incomplete {
 				return m, v
 			}
 			if !limited {
@@ -170,7 +169,7 @@ func (c *conn) answer(ctx context.Context, m *message) bool {
 	c.ctx.Store(&m.ctx)
 	defer c.ctx.Store(nil)
 	defer m.ctx.end()
-	r := c.req.WithContext(&m.ctx) // a copy, which the handler may keep
+	r, isPost := m.r, m.r.Method == http.MethodPost
 	r.RemoteAddr = c.addr
 	c.res.reset(r, &m.ctx)
 	if t := c.l.writeTimeout; t > 0 {
@@ -187,7 +186,7 @@ func (c *conn) answer(ctx context.Context, m *message) bool {
 	m.body.Close()
 	c.drop(m.size)
 	c.n += c.watch.take(c.buf[c.n:])
-	if c.skips = 0; c.req.Method == http.MethodPost {
+	if c.skips = 0; isPost {
 		c.skips = 4 // as the http.Server
 	}
 	return again

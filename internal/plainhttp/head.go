@@ -10,7 +10,8 @@ import (
 
 // A head has the header fields of a response as they were when WriteHeader was called.
 type head struct {
-	fields     []field // sorted by name
+	fields     []field
+	order      [maxOrdered]uint8 // indexes of fields by name, if they are not more
 	has        known
 	connection string // its first value
 	transfer   string // the first Transfer-Encoding
@@ -19,8 +20,13 @@ type head struct {
 	trails     bool // a field has the prefix of trailers
 }
 
+// maxOrdered is the number of fields that are sorted by their indexes, which is cheaper than moving
+// them. A handler seldom sets more.
+const maxOrdered = 32
+
 // A field is a header field. known has a bit if the server may remove it.
 type field struct {
+	begin  uint64 // the first bytes of name, which sort as it does
 	name   string
 	values []string
 	known  known
@@ -39,9 +45,9 @@ const (
 
 // take copies the fields of a header.
 func (h *head) take(header http.Header) {
-	*h = head{fields: h.fields[:0]}
+	h.reset()
 	for name, values := range header {
-		one := field{name: name, values: values}
+		one := field{begin: beginOf(name), name: name, values: values}
 		switch name {
 		case "Connection":
 			one.known, h.connection = connectionField, first(values)
@@ -69,26 +75,47 @@ func (h *head) take(header http.Header) {
 	h.sort()
 }
 
-// sort sorts the fields by name. They are few, unless a handler sets very many.
+// reset removes the fields, but keeps their memory.
+func (h *head) reset() {
+	h.fields, h.has, h.connection, h.transfer = h.fields[:0], 0, "", ""
+	h.encoded, h.trailer, h.trails = false, nil, false
+}
+
+// beginOf returns the first bytes of a name, the first of which is the highest.
+func beginOf(name string) (b uint64) {
+	for i := range min(8, len(name)) {
+		b |= uint64(name[i]) << (56 - 8*i)
+	}
+	return b
+}
+
+// sort sorts the fields by name.
 func (h *head) sort() {
-	if len(h.fields) > 32 {
+	if len(h.fields) > maxOrdered {
 		slices.SortFunc(h.fields, func(a, b field) int { return strings.Compare(a.name, b.name) })
 		return
 	}
-	for i := 1; i < len(h.fields); i++ {
-		one, at := h.fields[i], i
-		for at > 0 && one.name < h.fields[at-1].name {
-			h.fields[at] = h.fields[at-1]
-			at--
+	for i := range h.fields {
+		one, at := &h.fields[i], i
+		for ; at > 0; at-- {
+			before := &h.fields[h.order[at-1]]
+			if before.begin < one.begin || before.begin == one.begin && before.name < one.name {
+				break
+			}
+			h.order[at] = h.order[at-1]
 		}
-		h.fields[at] = one
+		h.order[at] = uint8(i)
 	}
 }
 
 // append appends the lines of the fields, but those of a set.
 func (h *head) append(b []byte, cut known) []byte {
 	for i := range h.fields {
-		one := &h.fields[i]
+		at := i
+		if len(h.fields) <= maxOrdered {
+			at = int(h.order[i])
+		}
+		one := &h.fields[at]
 		if one.known&cut != 0 || !isToken(one.name) {
 			continue
 		}
@@ -105,7 +132,7 @@ type Sorter struct{ head head }
 // Append appends the lines of a header, sorted by name.
 func (s *Sorter) Append(b []byte, header http.Header) []byte {
 	for name, values := range header {
-		s.head.fields = append(s.head.fields, field{name: name, values: values})
+		s.head.fields = append(s.head.fields, field{begin: beginOf(name), name: name, values: values})
 	}
 	s.head.sort()
 	b = s.head.append(b, 0)

@@ -64,8 +64,8 @@ type message struct {
 	size int // of the request, in bytes
 }
 
-// parse parses the request at the begin of buf into r.
-func parse(r *http.Request, buf []byte) (*message, verdict) {
+// parse parses the request at the begin of buf.
+func parse(buf []byte) (*message, verdict) {
 	end := bytes.Index(buf, []byte("\r\n\r\n"))
 	if end < 0 {
 		if isOther(buf) {
@@ -77,8 +77,8 @@ func parse(r *http.Request, buf []byte) (*message, verdict) {
 	if len(head) <= maxShared {
 		text = string(head)
 	}
-	*r = http.Request{}
-	m := &message{r: r}
+	m := new(message)
+	m.r = new(http.Request).WithContext(&m.ctx)
 	line := bytes.IndexByte(head, '\n') + 1
 	if !m.parseLine(head[:line], text) {
 		return nil, other
@@ -93,9 +93,9 @@ func parse(r *http.Request, buf []byte) (*message, verdict) {
 		return nil, other // the http.Server streams it
 	case length > 0:
 		m.body.rest = buf[end+4 : m.size]
-		r.Body, r.ContentLength = &m.body, int64(length)
+		m.r.Body, m.r.ContentLength = &m.body, int64(length)
 	default:
-		r.Body = http.NoBody
+		m.r.Body = http.NoBody
 	}
 	return m, plain
 }

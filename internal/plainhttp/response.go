@@ -53,7 +53,7 @@ func (w *response) reset(r *http.Request, ctx *requestContext) {
 // release drops what a response has set, so that an idle connection does not hold it.
 func (w *response) release() {
 	if len(w.header) > keptFields || cap(w.buf) > keptBytes {
-		w.header, w.head, w.buf = http.Header{}, head{}, nil
+		w.header, w.head.fields, w.buf = http.Header{}, nil, nil
 	}
 	clear(w.header)
 	clear(w.head.fields)

@@ -10,10 +10,11 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 )
 
-// A Conn reads from and writes to a connection. It is used by one reader and one writer at a time.
+// A Conn reads from and writes to a connection. It is safe for concurrent use, as that is.
 type Conn struct {
 	nc      net.Conn
 	raw     syscall.RawConn // nil if the system calls are those of nc
@@ -22,8 +23,13 @@ type Conn struct {
 	read, write, ask func(fd uintptr) bool // of raw; true ends it
 }
 
-// A transfer is the state of a read or a write.
+// A transfer is a read or a write, which holds its lock.
 type transfer struct {
+	mu sync.Mutex
+	transferState
+}
+
+type transferState struct {
 	p     []byte // to read into, or to write
 	n     int    // bytes transferred
 	err   error
@@ -51,14 +57,16 @@ func (c *Conn) Read(p []byte) (int, error) {
 	if c.raw == nil || len(p) == 0 {
 		return c.nc.Read(p)
 	}
-	c.in = transfer{p: p}
+	c.in.mu.Lock()
+	defer c.in.mu.Unlock()
+	c.in.transferState = transferState{p: p}
 	return c.received(c.raw.Read(c.read))
 }
 
 // received ends a read, of which raw has returned err.
 func (c *Conn) received(err error) (int, error) {
 	n, cause := c.in.n, c.in.err
-	c.in = transfer{}
+	c.in.transferState = transferState{}
 	switch {
 	case cause == io.EOF || cause == ErrNotIdle:
 		return 0, cause
@@ -95,10 +103,12 @@ func (c *Conn) Write(p []byte) (int, error) {
 	if c.raw == nil {
 		return c.nc.Write(p)
 	}
-	c.out = transfer{p: p}
+	c.out.mu.Lock()
+	defer c.out.mu.Unlock()
+	c.out.transferState = transferState{p: p}
 	err := c.raw.Write(c.write)
 	n, cause := c.out.n, c.out.err
-	c.out = transfer{}
+	c.out.transferState = transferState{}
 	if err != nil || cause != nil {
 		return n, c.failed("write", err, cause)
 	}
@@ -129,21 +139,32 @@ func (c *Conn) Ask(request, p []byte) (int, error) {
 	if c.raw == nil {
 		return 0, ErrNotIdle
 	}
-	c.in, c.out = transfer{p: p}, transfer{p: request}
-	err := c.raw.Read(c.ask)
-	sent, cause := c.out.n, c.out.err
-	c.out = transfer{}
-	switch {
-	case cause != nil:
-		c.in = transfer{}
-		return 0, c.failed("write", nil, cause)
-	case err == nil && c.in.asked && sent < len(request):
-		if _, err := c.Write(request[sent:]); err != nil {
-			return 0, err
+	n, sent, err := c.exchange(request, p)
+	if err == nil && sent < len(request) {
+		if _, err = c.Write(request[sent:]); err == nil {
+			n, err = c.Read(p)
 		}
-		return c.Read(p)
 	}
-	return c.received(err)
+	return n, err
+}
+
+// exchange sends a request, and reads the begin of its response unless there is no room for all of the
+// request.
+func (c *Conn) exchange(request, p []byte) (n, sent int, err error) {
+	c.in.mu.Lock()
+	defer c.in.mu.Unlock()
+	c.out.mu.Lock()
+	defer c.out.mu.Unlock()
+	c.in.transferState, c.out.transferState = transferState{p: p}, transferState{p: request}
+	err = c.raw.Read(c.ask)
+	sent, cause := c.out.n, c.out.err
+	c.out.transferState = transferState{}
+	if cause != nil {
+		c.in.transferState = transferState{}
+		return 0, sent, c.failed("write", nil, cause)
+	}
+	n, err = c.received(err)
+	return n, sent, err
 }
 
 // askNow sends the request when it is first called, and then reads. Between them it needs no read
@@ -153,7 +174,7 @@ func (c *Conn) askNow(fd uintptr) bool {
 		return c.readNow(fd)
 	}
 	if c.readNow(fd) {
-		c.in = transfer{err: ErrNotIdle}
+		c.in.transferState = transferState{err: ErrNotIdle}
 		return true
 	}
 	c.in.asked = true

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
+	"github.com/floodweir/weir/internal/socket"
 )
 
 // mostConnections is the default maximum of connections of a listener.
@@ -45,7 +46,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		}
 		if open := l.open.Add(1); l.max == 0 || open <= l.max {
 			l.metrics.Connected(l.name, 1)
-			return &countedConn{TCPConn: nc.(*net.TCPConn), ended: func() {
+			return &countedConn{TCPConn: nc.(*net.TCPConn), socket: socket.New(nc), ended: func() {
 				l.open.Add(-1)
 				l.metrics.Connected(l.name, -1)
 			}}, nil
@@ -64,9 +65,16 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 // which HTTP servers use to copy and to half-close.
 type countedConn struct {
 	*net.TCPConn
-	once  sync.Once
-	ended func()
+	socket *socket.Conn // of TCPConn
+	once   sync.Once
+	ended  func()
 }
+
+// Read implements [io.Reader].
+func (c *countedConn) Read(p []byte) (int, error) { return c.socket.Read(p) }
+
+// Write implements [io.Writer].
+func (c *countedConn) Write(p []byte) (int, error) { return c.socket.Write(p) }
 
 // Close closes the connection.
 func (c *countedConn) Close() error {
