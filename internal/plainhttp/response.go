@@ -134,6 +134,21 @@ func (w *response) FlushError() error {
 	return cmp.Or(err, w.c.out.Flush())
 }
 
+// Holds reports whether a response to a plain request is complete, and is sent when its handler
+// returns.
+func Holds(w http.ResponseWriter) bool {
+	for {
+		switch of := w.(type) {
+		case *response:
+			return !of.begun && of.status != 0 && of.length == of.written
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = of.Unwrap()
+		default:
+			return false
+		}
+	}
+}
+
 // Flush implements [http.Flusher].
 func (w *response) Flush() { _ = w.FlushError() }
 

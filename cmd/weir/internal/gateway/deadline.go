@@ -27,5 +27,8 @@ func (s *deadlineWriter) FlushError() error {
 	return s.conn.Flush()
 }
 
+// keepDeadline gives the client a deadline to accept the rest of the response, which the server sends.
+func (s *deadlineWriter) keepDeadline() { s.conn.SetWriteDeadline(time.Now().Add(s.timeout)) }
+
 // Unwrap supports [http.ResponseController].
 func (s *deadlineWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }

@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/plainhttp"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -256,5 +259,57 @@ func TestResetStreamsCount(t *testing.T) {
 	}
 	if res, _ := get(t, gw); res.StatusCode != 200 {
 		t.Errorf("after the storm = %d, want 200", res.StatusCode)
+	}
+}
+
+// A spiedListener calls wrote before each write to a client.
+type spiedListener struct {
+	net.Listener
+	wrote func()
+}
+
+func (l spiedListener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	return spiedConn{nc, l.wrote}, err
+}
+
+type spiedConn struct {
+	net.Conn
+	wrote func()
+}
+
+func (c spiedConn) Write(p []byte) (int, error) {
+	c.wrote()
+	return c.Conn.Write(p)
+}
+
+// TestSlotIsFreeBeforeTheResponse checks that a small response is sent after the end of its request, so
+// that a client that has it can use the slot again.
+func TestSlotIsFreeBeforeTheResponse(t *testing.T) {
+	up := upstream(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })
+	var open atomic.Int64
+	g, err := gateway.New(gateway.Config{Routes: to(up), Limit: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			open.Add(1)
+			defer open.Add(-1)
+			next.ServeHTTP(w, r)
+		})
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	s := httptest.NewUnstartedServer(g)
+	writes := 0
+	l := plainhttp.Listen(s.Config, spiedListener{s.Listener, func() {
+		if writes++; open.Load() > 0 {
+			t.Error("the response was sent before the end of the request")
+		}
+	}}, plainhttp.Config{})
+	s.Listener = l
+	s.Start()
+	defer s.Close()
+	if res, body := do(t, request(t, "GET", s.URL, nil)); res.StatusCode != http.StatusOK || body != "ok" || writes != 1 {
+		t.Errorf("%s, %q in %d writes, want ok in 1", res.Status, body, writes)
 	}
 }

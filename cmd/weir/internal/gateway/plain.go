@@ -232,6 +232,10 @@ func (p *proxy) respondPlain(w *deadlineWriter, r *http.Request, x *plainExchang
 	} else {
 		p.plain.put(c)
 	}
+	if err == nil && plainhttp.Holds(w) {
+		w.keepDeadline() // the response follows the end of the request: a client that has it finds its slot free
+		return
+	}
 	flushErr := w.FlushError() // the server would write the rest without a deadline
 	if err == nil && flushErr == nil {
 		return
