@@ -27,7 +27,7 @@ func (s *deadlineWriter) FlushError() error {
 	return s.conn.Flush()
 }
 
-// keepDeadline gives the client a deadline to accept the rest of the response, which the server sends.
+// keepDeadline gives the client a deadline that lasts until the next write or flush.
 func (s *deadlineWriter) keepDeadline() { s.conn.SetWriteDeadline(time.Now().Add(s.timeout)) }
 
 // Unwrap supports [http.ResponseController].

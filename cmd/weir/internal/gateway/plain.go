@@ -233,8 +233,7 @@ func (p *proxy) respondPlain(w *deadlineWriter, r *http.Request, x *plainExchang
 		p.plain.put(c)
 	}
 	if err == nil && plainhttp.Holds(w) {
-		w.keepDeadline() // the response follows the end of the request: a client that has it finds its slot free
-		return
+		return // it is sent after the end of the request, so that a client that has it finds its slot free
 	}
 	flushErr := w.FlushError() // the server would write the rest without a deadline
 	if err == nil && flushErr == nil {
@@ -249,7 +248,8 @@ func (p *proxy) respondPlain(w *deadlineWriter, r *http.Request, x *plainExchang
 // ReverseProxy does.
 func (p *proxy) copyBody(w *deadlineWriter, c *directConn, n int) error {
 	buf, _ := c.r.Peek(min(n, c.r.Buffered()))
-	m, err := w.Write(buf)
+	w.keepDeadline()
+	m, err := w.ResponseWriter.Write(buf)
 	c.r.Discard(m)
 	if n -= m; n == 0 || err != nil {
 		return err
