@@ -94,8 +94,7 @@ func (m *Middleware) deny(w http.ResponseWriter, in *request) {
 
 // appendProblem appends the body of a denial: see RFC 9457 and the RateLimit draft.
 func appendProblem(b []byte, status int, items []Item) []byte {
-	b = append(b, quotaExceeded...)
-	b = strconv.AppendInt(b, int64(status), 10)
+	b = strconv.AppendInt(append(b, quotaExceeded...), int64(status), 10)
 	b = append(b, `,"violated-policies":[`...)
 	for _, it := range items {
 		if it.Decision.OK {
@@ -146,13 +145,8 @@ func (m *Middleware) refuse(w http.ResponseWriter, err error) {
 
 func respond(w http.ResponseWriter, status int, contentType string, body []byte, retry, jitter time.Duration) {
 	h, values := w.Header(), make([]string, 0, 5) // one allocation for all fields, and one for both numbers
-	var buf [40]byte
-	digits := strconv.AppendInt(buf[:0], int64(len(body)), 10)
-	n := len(digits)
-	if retry != weir.Never {
-		digits = strconv.AppendInt(digits, retrySeconds(retry, jitter), 10)
-	}
-	numbers := string(digits)
+	length := strconv.AppendInt(make([]byte, 0, 40), int64(len(body)), 10)
+	numbers := string(strconv.AppendInt(length, retrySeconds(retry, jitter), 10))
 	set := func(name, value string) {
 		values = append(values, value)
 		h[name] = values[len(values)-1:][:1:1]
@@ -160,13 +154,13 @@ func respond(w http.ResponseWriter, status int, contentType string, body []byte,
 	if contentType != "" {
 		set("Content-Type", contentType)
 	}
-	set("Content-Length", numbers[:n])
+	set("Content-Length", numbers[:len(length)])
 	set("X-Content-Type-Options", "nosniff")
 	if h.Get("Cache-Control") == "" {
 		set("Cache-Control", "no-store")
 	}
 	if retry != weir.Never {
-		set("Retry-After", numbers[n:])
+		set("Retry-After", numbers[len(length):])
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // an error means that the client disconnected
