@@ -1,4 +1,4 @@
-//go:build unix && !linux
+//go:build unix && (!linux || race)
 
 package socket
 
@@ -7,7 +7,8 @@ import "syscall"
 // neverWaits reports whether readSocket and writeSocket return at once.
 const neverWaits = true
 
-// readSocket reads into p, which is not empty.
+// readSocket reads into p, which is not empty. The race detector knows the calls of package syscall,
+// which order what two ends of a connection do.
 func readSocket(fd uintptr, p []byte) (int, syscall.Errno) {
 	n, err := syscall.Read(int(fd), p)
 	return max(0, n), errnoOf(err)
