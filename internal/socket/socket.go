@@ -39,9 +39,6 @@ type transferState struct {
 // ErrNotIdle is returned by [Conn.Ask].
 var ErrNotIdle = errors.New("connection closed or used by its peer")
 
-// CanAsk reports whether [Conn.Ask] works for TCP connections on this system.
-const CanAsk = neverWaits
-
 // New returns a Conn of nc, whose deadlines apply.
 func New(nc net.Conn) *Conn {
 	c := &Conn{nc: nc}
