@@ -23,5 +23,6 @@ func main() {
 	cmd.AddAnalyzers(staticcheck.Analyzers...)
 	cmd.AddAnalyzers(stylecheck.Analyzers...)
 	cmd.AddAnalyzers(unused.Analyzer)
+	limitIR(staticcheck.Analyzers)
 	cmd.Run()
 }
