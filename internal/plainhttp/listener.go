@@ -116,9 +116,9 @@ func (l *Listener) Accept() (net.Conn, error) {
 // Close stops accepting connections and closes those that wait for a request.
 func (l *Listener) Close() error {
 	l.once.Do(func() {
-		l.closing.Store(true)
 		close(l.done)
 		l.err = l.Listener.Close()
+		l.closing.Store(true) // later, so that no client that sees its connection end can open another
 		l.closeIdle(false)
 	})
 	return l.err
