@@ -172,7 +172,7 @@ func TestDeployPackages(t *testing.T) {
 }
 
 // TestDeployChart checks what the Helm chart says without Helm: its policies, its flags, and its
-// values, which values.schema.json and the templates share. `make deploy-check` renders it.
+// values, which values.schema.json and the templates share. `make deploy-check` renders it, and loads the compose file.
 func TestDeployChart(t *testing.T) {
 	t.Parallel()
 	const dir = "deploy/helm/weir"
