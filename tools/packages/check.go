@@ -104,21 +104,33 @@ func checkProgram(ctx context.Context, w io.Writer, id, path string) error {
 
 // firstAnswer returns the time from the start of weir serve, by the command, to its first answer.
 func firstAnswer(ctx context.Context, command ...string) (time.Duration, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := freeAddress()
 	if err != nil {
 		return 0, err
 	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		return 0, err
-	}
-	ctx, stop := context.WithTimeout(ctx, 10*time.Second)
-	defer stop()
-	args := append(command[1:len(command):len(command)], "serve", "--listen-http", addr)
+	args := append(command[:len(command):len(command)], "serve", "--listen-http", addr)
 	for _, other := range []string{"gateway", "grpc", "resp", "admin"} {
 		args = append(args, "--listen-"+other, "off")
 	}
-	c := exec.CommandContext(ctx, command[0], args...)
+	return untilReady(ctx, "http://"+addr+"/readyz", nil, args...)
+}
+
+// freeAddress returns an address on loopback on which nothing listens.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// untilReady returns the time from the start of a command to the first answer 200 of url, and ends
+// the command.
+func untilReady(ctx context.Context, url string, env []string, command ...string) (time.Duration, error) {
+	ctx, stop := context.WithTimeout(ctx, 10*time.Second)
+	defer stop()
+	c := exec.CommandContext(ctx, command[0], command[1:]...)
+	c.Env = append(os.Environ(), env...)
 	var log strings.Builder
 	c.Stdout, c.Stderr = &log, &log
 	start := time.Now()
@@ -128,7 +140,7 @@ func firstAnswer(ctx context.Context, command ...string) (time.Duration, error) 
 	defer c.Wait()
 	defer stop()
 	for ctx.Err() == nil {
-		answer, err := http.Get("http://" + addr + "/readyz")
+		answer, err := http.Get(url)
 		if err == nil {
 			answer.Body.Close()
 			if answer.StatusCode == http.StatusOK {

@@ -70,6 +70,7 @@ func (s *snapshot) imageContext(program string) (string, error) {
 	for to, from := range map[string]string{
 		"linux/" + runtime.GOARCH + "/" + program: s.artifacts[i].Path,
 		staged + "/ca-certificates.crt":           filepath.Join(s.tree, staged, "ca-certificates.crt"),
+		staged + "/" + linkArchive:                filepath.Join(s.tree, staged, linkArchive),
 	} {
 		data, err := os.ReadFile(from)
 		if err != nil {
@@ -100,12 +101,16 @@ func runImage(ctx context.Context, w io.Writer, program, root string) error {
 	if err != nil {
 		return err
 	}
-	if want := []string{"/etc/ssl/certs/ca-certificates.crt", "/usr/bin/" + program}; !slices.Equal(files, want) {
+	want := []string{"/etc/ssl/certs/ca-certificates.crt", "/usr/bin/" + program}
+	if program == "weir" {
+		want = append([]string{"/bin/ratelimit"}, want...)
+	}
+	if !slices.Equal(files, want) {
 		return fmt.Errorf("got files %v, want %v", files, want)
 	}
 	user, group, _ := strings.Cut(imageUser, ":")
-	command := []string{"bwrap", "--unshare-all", "--share-net", "--die-with-parent", "--uid", user, "--gid", group, "--cap-drop", "ALL",
-		"--ro-bind", root, "/", "/usr/bin/" + program}
+	in := []string{"bwrap", "--unshare-all", "--share-net", "--die-with-parent", "--uid", user, "--gid", group, "--cap-drop", "ALL", "--ro-bind", root, "/"}
+	command := append(in[:len(in):len(in)], "/usr/bin/"+program)
 	if _, err := output(ctx, command[0], append(command[1:len(command):len(command)], "version")...); err != nil {
 		return err
 	}
@@ -114,6 +119,31 @@ func runImage(ctx context.Context, w io.Writer, program, root string) error {
 		return nil
 	}
 	took, err := firstAnswer(ctx, command...)
+	if err != nil {
+		return err
+	}
 	fmt.Fprintf(w, "ok  image %s: first answer %v after the start\n", program, took.Round(time.Millisecond))
-	return err
+	return runRatelimit(ctx, w, in)
+}
+
+// runRatelimit runs /bin/ratelimit of the image as Envoy Gateway does, before its control plane is
+// available.
+func runRatelimit(ctx context.Context, w io.Writer, in []string) error {
+	env := []string{"WEIR_STORE=memory", "HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL=127.0.0.1:1",
+		"FORCE_START_WITHOUT_INITIAL_CONFIG=true"}
+	url := ""
+	for _, name := range []string{"GRPC_PORT", "DEBUG_PORT", "PORT"} {
+		addr, err := freeAddress()
+		if err != nil {
+			return err
+		}
+		_, port, _ := strings.Cut(addr, ":")
+		env = append(env, name+"="+port)
+		url = "http://" + addr + "/healthcheck"
+	}
+	if _, err := untilReady(ctx, url, env, append(in[:len(in):len(in)], "/bin/ratelimit")...); err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "ok  image weir: /bin/ratelimit is healthy")
+	return nil
 }

@@ -8,10 +8,11 @@
 // Signatures are by the key GPG_FINGERPRINT, or by one that ends with the program.
 //
 // With -stage it only writes what goreleaser adds to the programs to .bin/packages: completions,
-// man pages and the certificates of the images.
+// man pages, and the certificates and a link of the images.
 package main
 
 import (
+	"archive/tar"
 	"context"
 	"flag"
 	"fmt"
@@ -25,6 +26,9 @@ import (
 
 // staged is the directory of the files that goreleaser adds to the programs.
 const staged = ".bin/packages"
+
+// linkArchive is the staged archive with /bin/ratelimit.
+const linkArchive = "ratelimit.tar"
 
 // programs are the programs, each with the directory of its package.
 var programs = []struct{ name, dir string }{{"weir", "./cmd/weir"}, {"flashsale", "./flashsale"}}
@@ -99,7 +103,30 @@ func stage(ctx context.Context) error {
 			}
 		}
 	}
+	if err := stageLink(); err != nil {
+		return err
+	}
 	return stageCertificates()
+}
+
+// stageLink writes an archive with the link /bin/ratelimit to the program weir, which a Dockerfile
+// without a shell cannot make.
+func stageLink() error {
+	f, err := os.Create(filepath.Join(staged, linkArchive))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w := tar.NewWriter(f)
+	for _, h := range []*tar.Header{
+		{Typeflag: tar.TypeDir, Name: "bin/", Mode: 0o755},
+		{Typeflag: tar.TypeSymlink, Name: "bin/ratelimit", Linkname: "../usr/bin/weir", Mode: 0o777},
+	} {
+		if err := w.WriteHeader(h); err != nil {
+			return err
+		}
+	}
+	return w.Close()
 }
 
 // stageCertificates copies the certificates of this system.
