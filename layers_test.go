@@ -238,7 +238,7 @@ var layout = map[string]row{
 	"flashsale/web":                         {layer: 9},                                                                                      // for buyers
 	"flashsale/office":                      {layer: 9},                                                                                      // for merchants
 	"flashsale/run":                         {layer: 10, third: []string{"github.com/redis/rueidis", "github.com/prometheus/client_golang"}}, // joins the parts
-	"flashsale/command":                     {layer: 11, third: []string{"github.com/spf13/cobra"}},                                          // what both programs share
+	"flashsale/command":                     {layer: 11, third: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},                // what both programs share
 	"flashsale/cli":                         {layer: 12, third: []string{"github.com/spf13/cobra"}},
 	"flashsale/verify/cli":                  {layer: 12, third: []string{"github.com/spf13/cobra"}},
 	"flashsale":                             {layer: 13},

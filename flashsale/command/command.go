@@ -9,10 +9,12 @@ import (
 	"io"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // The exit codes of every command.
@@ -32,7 +34,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdin io.Reade
 	root.Args = Args(cobra.NoArgs)
 	root.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return UsageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
+		return usage(c, flagText(err))
 	})
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -82,10 +84,45 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 		case check(c, args) == nil:
 			return nil
 		case c.HasSubCommands() && len(args) > 0:
-			return Usagef("unknown command %q (see %s --help)", args[0], c.CommandPath())
+			text := fmt.Sprintf("unknown command %.80q", args[0])
+			c.SuggestionsMinimumDistance = 2
+			if similar := c.SuggestionsFor(args[0]); len(similar) > 0 {
+				text += ", did you mean " + strings.Join(similar, " or ") + "?"
+			}
+			return usage(c, text)
 		}
-		return Usagef("want `%s`, got %d arguments (see %s --help)", strings.TrimSuffix(c.UseLine(), " [flags]"), len(args), c.CommandPath())
+		return usage(c, fmt.Sprintf("want `%s`, got %.160q", strings.TrimSuffix(c.UseLine(), " [flags]"), args))
 	}
+}
+
+// flagText words an error of the parser of flags.
+func flagText(err error) string {
+	var value *pflag.InvalidValueError
+	var missing *pflag.ValueRequiredError
+	var unknown *pflag.NotExistError
+	var number *strconv.NumError
+	switch {
+	case errors.As(err, &value):
+		want := value.Unwrap().Error()
+		if errors.As(value.Unwrap(), &number) {
+			want = "want a value of the type " + value.GetFlag().Value.Type()
+		}
+		return fmt.Sprintf("--%s %.80q: %s", value.GetFlag().Name, value.GetValue(), want)
+	case errors.As(err, &missing):
+		want, _ := pflag.UnquoteUsage(missing.GetFlag())
+		return fmt.Sprintf("--%s: want %s, got none", missing.GetFlag().Name, want)
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
+		return fmt.Sprintf("unknown flag --%.80s", unknown.GetSpecifiedName())
+	}
+	return err.Error()
+}
+
+// usage returns a UsageError that names the command and its help.
+func usage(c *cobra.Command, text string) error {
+	if _, command, ok := strings.Cut(c.CommandPath(), " "); ok {
+		text = command + ": " + text
+	}
+	return Usagef("%s (see %s --help)", text, c.CommandPath())
 }
 
 // Usagef returns a UsageError with a formatted text.

@@ -26,7 +26,7 @@ func TestMisuse(t *testing.T) {
 		want string
 	}{
 		{"nope", 2, `unknown command "nope"`},
-		{"audit --nope", 2, "unknown flag: --nope"},
+		{"audit --nope", 2, "unknown flag --nope"},
 		{"audit", 2, "want --data or --database"},
 		{"audit --redis redis://h", 2, "--database: want a URL"},
 		{"audit --data DIR --slack -1s", 2, "--slack -1s: want 0 or more"},
