@@ -98,6 +98,11 @@ func (w *app) explanation(ctx context.Context, e *explainOptions, args []string)
 			return nil, fmt.Errorf("explain: %w", err)
 		}
 	}
+	if e.q.Domain == "" {
+		if err := e.q.Check(); err != nil { // before a program is asked that may not run
+			return nil, fmt.Errorf("explain: %w", err)
+		}
+	}
 	var draft *weirfile.File
 	if e.draft != "" {
 		if draft, _, err = w.readPolicies(e.draft, false); err != nil {

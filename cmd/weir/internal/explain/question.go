@@ -92,6 +92,12 @@ func (a *request) Cookie(name string) (values []string) {
 	return values
 }
 
+// Check returns the error of a request that [Explain] rejects under all policies.
+func (q *Question) Check() error {
+	_, err := q.request()
+	return err
+}
+
 // request parses q as a server parses a request.
 func (q *Question) request() (*request, error) {
 	method, uri, host := q.Method, q.Path, q.Host
