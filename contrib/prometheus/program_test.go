@@ -291,6 +291,29 @@ func operationsMetrics(t *testing.T) map[string][]string {
 // flush returns text without indentation.
 func flush(text string) string { return regexp.MustCompile(`(?m)^[\t ]+`).ReplaceAllString(text, "") }
 
+// TestShortForm checks that a limiter's store counts the decisions of httplimit.Limit too.
+func TestShortForm(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m, err := weirprometheus.New(weirprometheus.Config{Registerer: registry})
+	must(t, err)
+	store, err := memstore.New(memstore.Config{})
+	must(t, err)
+	t.Cleanup(func() { store.Close() })
+	handler := httplimit.Limit(m.Limiter("api", store), "1/h", httplimit.ByIP)(http.NotFoundHandler())
+	for range 3 {
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+	}
+	got := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(got, httptest.NewRequest("GET", "/metrics", nil))
+	for _, want := range []string{
+		`weir_decisions_total{interface="limiter",outcome="admitted",policy="api"} 1`, `weir_decisions_total{interface="limiter",outcome="denied",policy="api"} 2`,
+	} {
+		if !strings.Contains(got.Body.String(), want+"\n") {
+			t.Errorf("the metrics have no %s", want)
+		}
+	}
+}
+
 // TestNew checks that a registry has the metrics once, and none of a New that failed.
 func TestNew(t *testing.T) {
 	registry := prometheus.NewRegistry()
