@@ -29,8 +29,8 @@ func findExisting(x *database.Tx, lines []orderRow) ([]existing, error) {
 		err := scan(&s.line, &s.sale, &s.user, &s.state, &s.ticket, &s.slot)
 		return s, err
 	}, `SELECT r.pos, coalesce(o.sale, ''), coalesce(o.usr, ''), coalesce(o.state, ''),
-		(SELECT t.reservation FROM orders t WHERE t.sale = r.sale AND t.ticket = r.ticket AND t.state IN ('pending_pay', 'paid', 'expired', 'cancelled') LIMIT 1) IS NOT NULL,
-		(SELECT t.reservation FROM orders t WHERE t.sale = r.sale AND t.usr = r.usr AND t.slot = r.slot AND t.state IN ('pending_pay', 'paid') LIMIT 1) IS NOT NULL
+		(SELECT t.reservation FROM orders t WHERE t.sale = r.sale AND t.ticket = r.ticket AND t.spent = 1 LIMIT 1) IS NOT NULL,
+		(SELECT t.reservation FROM orders t WHERE t.sale = r.sale AND t.usr = r.usr AND t.held = r.slot LIMIT 1) IS NOT NULL
 		FROM `+orderRows+` LEFT JOIN orders o ON o.reservation = r.id`, string(doc))
 }
 
@@ -60,7 +60,7 @@ func heldUnits(x *database.Tx, sales map[string]*capacity, lines []orderRow) (ma
 		err := scan(&b.sale, &b.user, &n)
 		held[b] = n
 		return struct{}{}, err
-	}, `SELECT r.sale, r.usr, (SELECT coalesce(sum(o.quantity), 0) FROM orders o WHERE o.sale = r.sale AND o.usr = r.usr AND o.state IN ('pending_pay', 'paid'))
+	}, `SELECT r.sale, r.usr, (SELECT coalesce(sum(o.quantity), 0) FROM orders o WHERE o.sale = r.sale AND o.usr = r.usr AND o.held IS NOT NULL)
 		FROM `+orderRows, string(doc))
 	return held, err
 }

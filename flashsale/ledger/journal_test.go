@@ -118,6 +118,7 @@ func TestJournalOfStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	rs := entries(3)
+	withoutHeld(t, path)
 	raw(t, path, "DROP TABLE journal", "DELETE FROM goose_db_version WHERE version_id = 17",
 		"CREATE TABLE stream (id INTEGER PRIMARY KEY AUTOINCREMENT, sale text NOT NULL, epoch bigint NOT NULL, entry text NOT NULL, reservation text NOT NULL, UNIQUE (sale, entry))")
 	for i, r := range rs {

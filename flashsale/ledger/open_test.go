@@ -88,6 +88,70 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
+// withoutHeld undoes the migration 18 of a file.
+func withoutHeld(t *testing.T, path string) {
+	t.Helper()
+	raw(t, path, "DROP INDEX orders_ticket", "DROP INDEX orders_slot", "ALTER TABLE orders DROP CONSTRAINT orders_held", "ALTER TABLE orders DROP CONSTRAINT orders_spent",
+		"ALTER TABLE orders DROP COLUMN held", "ALTER TABLE orders DROP COLUMN spent",
+		"CREATE UNIQUE INDEX orders_ticket ON orders (sale, ticket) WHERE state IN ('pending_pay', 'paid', 'expired', 'cancelled')",
+		"CREATE UNIQUE INDEX orders_slot ON orders (sale, usr, slot) WHERE state IN ('pending_pay', 'paid')",
+		"CREATE INDEX orders_user ON orders (usr, at, reservation)", "DELETE FROM goose_db_version WHERE version_id = 18")
+}
+
+// TestMigrateHeld migrates orders of all states from a version whose indexes depended on the state.
+func TestMigrateHeld(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "h.db")
+	l := openAt(t, "sqlite:"+path, ledger.Config{})
+	s, rs := stocked(t, l, 10, 3)
+	place := func(l *ledger.Ledger, like sale.Reservation, user, ticket string) string {
+		r := like
+		r.ID, r.User, r.Ticket = reservations(s, 1)[0].ID, user, ticket
+		placed, err := l.CreateOrders(t.Context(), 1, []sale.Reservation{r}, start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := l.Order(t.Context(), r.ID)
+		if err != nil || o.State != placed[0].State {
+			t.Fatalf("order %+v, %v; want state %s", o, err, placed[0].State)
+		}
+		return string(o.State)
+	}
+	if _, err := l.Pay(t.Context(), sale.Payment{ID: "p", Reservation: rs[1].ID, Amount: 9900}, start); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Cancel(t.Context(), rs[2].User, rs[2].ID, start); err != nil {
+		t.Fatal(err)
+	}
+	if state := place(l, rs[0], rs[0].User, "rejected"); state != "rejected" {
+		t.Fatalf("a second order of a user is %s", state)
+	}
+	lost := reservations(s, 1)[0]
+	lost.User = "lost"
+	if err := l.MarkLost(t.Context(), lost, start); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	withoutHeld(t, path)
+	l = openAt(t, "sqlite:"+path, ledger.Config{})
+	for _, c := range []struct{ what, user, ticket, want string }{
+		{"the slot of a pending order", rs[0].User, "t1", "rejected"},
+		{"the slot of a paid order", rs[1].User, "t2", "rejected"},
+		{"the slot of a cancelled order", rs[2].User, "t3", "pending_pay"},
+		{"the ticket of a cancelled order", "u4", rs[2].Ticket, "rejected"},
+		{"the ticket of a rejected reservation", "u5", "rejected", "pending_pay"},
+		{"the user and the ticket of a lost reservation", lost.User, lost.Ticket, "pending_pay"},
+	} {
+		if state := place(l, rs[0], c.user, c.ticket); state != c.want {
+			t.Errorf("an order with %s is %s, want %s", c.what, state, c.want)
+		}
+	}
+	if orders, err := l.Orders(t.Context(), rs[0].User); err != nil || len(orders) != 3 {
+		t.Errorf("%d orders of a user, %v; want 3", len(orders), err)
+	}
+}
+
 // TestMigrateFromOldTable opens databases whose versions are in the table that programs kept
 // before goose.
 func TestMigrateFromOldTable(t *testing.T) {

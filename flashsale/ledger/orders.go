@@ -228,7 +228,7 @@ func (l *orders) cancel(ctx context.Context, reservation string, now time.Time, 
 		if !own {
 			return fmt.Errorf("reservation %s: %w", quote(reservation), sale.ErrNotFound)
 		}
-		n, err := x.Exec("UPDATE orders SET state = 'cancelled', changed = $2 WHERE reservation = $1 AND state = 'pending_pay'", o.ID, millis(now))
+		n, err := x.Exec("UPDATE orders SET state = 'cancelled', held = NULL, changed = $2 WHERE reservation = $1 AND state = 'pending_pay'", o.ID, millis(now))
 		if err != nil {
 			return err
 		}
@@ -283,7 +283,7 @@ func (l *orders) Expire(ctx context.Context, now time.Time, max int) ([]sale.Ord
 	err = fail("expire", l.db.Do(ctx, database.Write, func(x *database.Tx) (err error) {
 		due, err = database.List(x, scanOrder, `WITH due AS MATERIALIZED (
 				SELECT reservation FROM orders WHERE state = 'pending_pay' AND pay_by < $1 AND `+decided+` ORDER BY pay_by LIMIT $3 {lock} {skip})
-			UPDATE orders SET state = 'expired', changed = $1
+			UPDATE orders SET state = 'expired', held = NULL, changed = $1
 			WHERE orders.state = 'pending_pay' AND orders.reservation IN (SELECT reservation FROM due)
 			RETURNING `+orderColumns, millisUp(now), millisUp(now.Add(-sale.CloseGrace)), bound(max))
 		if err != nil || len(due) == 0 {

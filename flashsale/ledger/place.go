@@ -232,8 +232,9 @@ func (p *placement) insert(x *database.Tx, fresh []orderRow) error {
 		}
 	}
 	rows, args := x.Rows(2, columnsOf(fresh)...)
-	if _, err := x.Exec(`INSERT INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed, note, quantity)
-		SELECT id, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, $1, $1, note, quantity FROM `+rows, append([]any{millis(p.now)}, args...)...); err != nil {
+	if _, err := x.Exec(`INSERT INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed, note, quantity, held, spent)
+		SELECT id, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, $1, $1, note, quantity,
+		CASE WHEN state = 'pending_pay' THEN slot END, CASE WHEN state = 'pending_pay' THEN 1 ELSE 0 END FROM `+rows, append([]any{millis(p.now)}, args...)...); err != nil {
 		return err
 	}
 	pending := slices.DeleteFunc(slices.Clone(fresh), func(n orderRow) bool { return n.State != sale.PendingPay })
@@ -306,8 +307,8 @@ func (l *orders) MarkLost(ctx context.Context, r sale.Reservation, now time.Time
 		default:
 			return nil
 		}
-		_, err = x.Exec(`INSERT INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed, quantity)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'lost', $10, $11, $11, $12)`,
+		_, err = x.Exec(`INSERT INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed, quantity, spent)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'lost', $10, $11, $11, $12, 0)`,
 			n.ID, n.Sale, n.Epoch, n.User, n.Slot, n.Ticket, n.Key, n.At, n.PayBy, k.Price*n.Quantity, millis(now), n.Quantity)
 		if err != nil {
 			return err

@@ -26,7 +26,7 @@ func BenchmarkPurchase(b *testing.B) {
 		rs, ids := make([]sale.Reservation, batch), make([]string, batch)
 		for i := range rs {
 			rs[i] = sale.Reservation{ID: uuid.Must(uuid.NewV7()).String(), Sale: s.ID, Epoch: 1, User: fmt.Sprint("p", rand.Int64()), Slot: 1,
-				Ticket: uuid.Must(uuid.NewV7()).String(), At: start, PayBy: start.Add(15 * time.Minute), Quantity: 1}
+				Ticket: fmt.Sprintf("click-%032x", rand.Uint64()), At: start, PayBy: start.Add(15 * time.Minute), Quantity: 1}
 			ids[i] = rs[i].ID
 		}
 		if err := j.Append(b.Context(), s.ID, 1, rs); err != nil {
@@ -41,7 +41,7 @@ func BenchmarkPurchase(b *testing.B) {
 		var all sync.WaitGroup
 		for _, id := range ids {
 			all.Go(func() {
-				p, err := l.Pay(b.Context(), sale.Payment{ID: fmt.Sprintf("mock-%032x", rand.Uint64()), Reservation: id, Amount: 9900}, start)
+				p, err := l.Pay(b.Context(), sale.Payment{ID: "mock-" + uuid.Must(uuid.NewV7()).String(), Reservation: id, Amount: 9900}, start)
 				if err != nil || p.RefundDue {
 					b.Error(p, err)
 				}

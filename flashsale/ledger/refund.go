@@ -74,7 +74,7 @@ func refundPaid(x *database.Tx, crash crashpoint.Hook, o sale.Order, actor, reas
 	if err != nil {
 		return o, err
 	}
-	if err := execOne(x, "UPDATE orders SET state = 'cancelled', payment = NULL, note = $2, changed = $3 WHERE reservation = $1 AND state = 'paid'", o.ID, refundedNote, millis(now)); err != nil {
+	if err := execOne(x, "UPDATE orders SET state = 'cancelled', held = NULL, payment = NULL, note = $2, changed = $3 WHERE reservation = $1 AND state = 'paid'", o.ID, refundedNote, millis(now)); err != nil {
 		return o, err
 	}
 	crash.At(crashpoint.CancelMarked)

@@ -50,7 +50,7 @@ func (l *records) SharedNetworks(ctx context.Context, id string) ([]sale.SharedN
 			err = scan(&n.Network, &n.Users, &n.Orders)
 			return n, err
 		}, `SELECT s.network, count(DISTINCT s.usr) AS users, count(o.reservation)
-			FROM sightings s LEFT JOIN orders o ON o.sale = s.sale AND o.usr = s.usr AND o.state IN ('pending_pay', 'paid')
+			FROM sightings s LEFT JOIN orders o ON o.sale = s.sale AND o.usr = s.usr AND o.held IS NOT NULL
 			WHERE s.sale = $1 GROUP BY s.network HAVING count(DISTINCT s.usr) > 1
 			ORDER BY users DESC, s.network LIMIT 100`, k.ID)
 		return err

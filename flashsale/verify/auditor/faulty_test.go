@@ -172,10 +172,10 @@ func placeRejected(db execSQL, r sale.Reservation, p *sale.OrderResult) {
 		return
 	}
 	db(`DROP INDEX IF EXISTS orders_slot`)
-	db(`INSERT OR IGNORE INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed)
-		SELECT ?, id, ?, ?, ?, ?, ?, ?, ?, 'rejected', price, ?, ? FROM sales WHERE id = ?`, r.ID, r.Epoch, r.User, r.Slot, r.Ticket, r.Key,
+	db(`INSERT OR IGNORE INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed, spent)
+		SELECT ?, id, ?, ?, ?, ?, ?, ?, ?, 'rejected', price, ?, ?, 0 FROM sales WHERE id = ?`, r.ID, r.Epoch, r.User, r.Slot, r.Ticket, r.Key,
 		r.At.UnixMilli(), r.PayBy.UnixMilli(), r.At.UnixMilli(), r.At.UnixMilli(), r.Sale)
-	db(`UPDATE orders SET state = 'pending_pay', note = '' WHERE reservation = ?`, r.ID)
+	db(`UPDATE orders SET state = 'pending_pay', held = slot, spent = 1, note = '' WHERE reservation = ?`, r.ID)
 	db(`UPDATE sales SET sold = sold + 1 WHERE id = ?`, r.Sale)
 	db(`INSERT INTO movements (sale, kind, units, reservation, at) VALUES (?, 'sold', -1, ?, ?)`, r.Sale, r.ID, r.At.UnixMilli())
 	p.State = sale.PendingPay

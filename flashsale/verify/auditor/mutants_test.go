@@ -23,8 +23,8 @@ func mutants() []mutant {
 	byKey := func(db execSQL, r sale.Reservation, _ *sale.OrderResult) {
 		db(`DROP INDEX IF EXISTS orders_slot`)
 		db(`DROP INDEX IF EXISTS orders_ticket`)
-		db(`INSERT INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed, payment, returned, note)
-			SELECT reservation || '-2', sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed, payment, returned, note
+		db(`INSERT INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed, payment, returned, note, held)
+			SELECT reservation || '-2', sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed, payment, returned, note, held
 			FROM orders WHERE reservation = ?`, r.ID)
 		db(`UPDATE sales SET sold = sold + 1 WHERE id = ?`, r.Sale)
 		db(`INSERT INTO movements (sale, kind, units, reservation, at) SELECT sale, kind, units, reservation || '-2', at FROM movements WHERE reservation = ?`, r.ID)
@@ -83,7 +83,7 @@ func mutants() []mutant {
 					paid, err := l.Pay(ctx, p, now)
 					if err == nil && paid.RefundDue && paid.Order.State == sale.Expired {
 						db(`UPDATE payments SET state = 'accepted' WHERE id = ?`, p.ID)
-						db(`UPDATE orders SET state = 'paid', payment = ? WHERE reservation = ?`, p.ID, p.Reservation)
+						db(`UPDATE orders SET state = 'paid', held = slot, payment = ? WHERE reservation = ?`, p.ID, p.Reservation)
 						db(`UPDATE sales SET sold = sold + 1, paid = paid + 1 WHERE id = ?`, paid.Order.Sale)
 						paid.RefundDue, paid.Order.State = false, sale.Paid
 					}

@@ -6,17 +6,18 @@ import "strings"
 // of package ledger). They assume a sale of three units with one paid and one pending order. A
 // constraint of the database refuses each of them.
 func InvalidStatements() []string {
-	const columns = "reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed"
+	const columns = "reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed, held"
 	return []string{
 		"UPDATE sales SET sold = 4", "UPDATE sales SET sold = -1", "UPDATE sales SET stock = 1", "UPDATE sales SET paid = 3",
 		"UPDATE sales SET state = 'open'", "UPDATE sales SET epoch = 0", "UPDATE sales SET why = 'recovery'",
 		"INSERT INTO orders SELECT * FROM orders",
-		"INSERT INTO orders (" + columns + ") SELECT 'x', sale, epoch, 'x', slot, ticket, key, at, pay_by, state, price, placed, changed FROM orders WHERE state = 'pending_pay'",
-		"INSERT INTO orders (" + columns + ") SELECT 'x', sale, epoch, usr, slot, 'x', key, at, pay_by, state, price, placed, changed FROM orders WHERE state = 'pending_pay'",
+		"INSERT INTO orders (" + columns + ") SELECT 'x', sale, epoch, 'x', slot, ticket, key, at, pay_by, state, price, placed, changed, held FROM orders WHERE state = 'pending_pay'",
+		"INSERT INTO orders (" + columns + ") SELECT 'x', sale, epoch, usr, slot, 'x', key, at, pay_by, state, price, placed, changed, held FROM orders WHERE state = 'pending_pay'",
 		"UPDATE orders SET state = 'sold'",
 		"UPDATE orders SET state = 'paid' WHERE state = 'pending_pay'",
 		"UPDATE orders SET returned = 1",
-		"UPDATE orders SET slot = 11", "UPDATE orders SET quantity = 0", "UPDATE orders SET quantity = 11",
+		"UPDATE orders SET slot = 11, held = 11", "UPDATE orders SET held = slot + 1",
+		"UPDATE orders SET held = NULL", "UPDATE orders SET spent = 0", "UPDATE orders SET quantity = 0", "UPDATE orders SET quantity = 11",
 		"UPDATE sales SET max_quantity = 0", "UPDATE sales SET max_quantity = per_user + 1",
 		"UPDATE orders SET sale = 'nothing'",
 		"DELETE FROM orders",
