@@ -182,7 +182,7 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// A slow client sends its body before it counts as a request in progress.
 	if !isRead(r.Method) {
-		var buffer *[wire.MaxBody + 1]byte
+		var buffer *[]byte
 		c.body, buffer, c.fault = s.bodies.Read(r)
 		defer s.bodies.Release(buffer)
 	}

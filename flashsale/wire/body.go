@@ -18,41 +18,57 @@ const (
 	MaxSigned = 1024 // of a signed text; see pass.MaxText
 )
 
+// smallBody is the size of the buffer of a body that is shorter, as most are. A request keeps its
+// buffer until its response, and buffers of hundreds of requests have to fit into the cache of a
+// processor.
+const smallBody = 512
+
 // Bodies reads request bodies into reused buffers. The zero value works.
-type Bodies struct{ pool sync.Pool }
+type Bodies struct{ small, large sync.Pool }
 
 // Read reads the body of r, which must be JSON or empty. data is valid until Release of the
 // buffer.
-func (b *Bodies) Read(r *http.Request) (data []byte, buffer *[MaxBody + 1]byte, f *RequestError) {
+func (b *Bodies) Read(r *http.Request) (data []byte, buffer *[]byte, f *RequestError) {
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		return nil, nil, nil
 	}
 	if r.ContentLength > MaxBody {
 		return nil, nil, tooLarge()
 	}
-	buffer, _ = b.pool.Get().(*[MaxBody + 1]byte)
-	if buffer == nil {
-		buffer = new([MaxBody + 1]byte)
+	size := MaxBody + 1
+	if r.ContentLength > 0 && r.ContentLength < smallBody {
+		size = smallBody
 	}
-	n, err := io.ReadFull(r.Body, buffer[:])
+	if buffer, _ = b.pool(size).Get().(*[]byte); buffer == nil {
+		buffer = new(make([]byte, size))
+	}
+	n, err := io.ReadFull(r.Body, *buffer)
 	switch {
-	case err == nil:
+	case n > MaxBody:
 		return nil, buffer, tooLarge()
-	case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, buffer, &RequestError{Detail: "body: cannot read it to its end"}
 	case r.ContentLength > 0 && int64(n) != r.ContentLength:
-		return nil, buffer, &RequestError{Detail: "body: shorter than its Content-Length"}
+		return nil, buffer, &RequestError{Detail: "body: length differs from its Content-Length"}
 	}
 	if f := isJSON(r.Header); n > 0 && f != nil {
 		return nil, buffer, f
 	}
-	return buffer[:n], buffer, nil
+	return (*buffer)[:n], buffer, nil
+}
+
+// pool returns the pool of buffers of a size.
+func (b *Bodies) pool(size int) *sync.Pool {
+	if size == smallBody {
+		return &b.small
+	}
+	return &b.large
 }
 
 // Release returns the buffer of a body.
-func (b *Bodies) Release(buffer *[MaxBody + 1]byte) {
+func (b *Bodies) Release(buffer *[]byte) {
 	if buffer != nil {
-		b.pool.Put(buffer)
+		b.pool(len(*buffer)).Put(buffer)
 	}
 }
 
