@@ -12,6 +12,9 @@ import (
 // writing costs nothing during the measurement.
 const maxBuffered = 4096
 
+// maxTouched bounds the observations of all workers whose memory is touched before the measurement.
+const maxTouched = 150_000
+
 // callsPerUser is the number of observations that most users make at most.
 const callsPerUser = 6
 
@@ -39,8 +42,9 @@ func (w *worker) record(u *user, c call, sent, at time.Time, status int, token, 
 			was.Issued++
 			return
 		}
-		o.Issued = 1
-		w.sampled[k] = &o
+		first := o // a copy: only this one needs memory of its own
+		first.Issued = 1
+		w.sampled[k] = &first
 		return
 	}
 	o.User = w.userName(u)

@@ -86,7 +86,9 @@ func (r *clients) newWorkers() []*worker {
 	}
 	if r.log != nil && !r.Sampled {
 		for _, w := range ws { // so that no buffer grows during the measurement
-			w.buffered = make([]calllog.Call, 0, min(maxBuffered, callsPerUser*len(w.users)))
+			w.buffered = make([]calllog.Call, min(maxBuffered, callsPerUser*len(w.users)))
+			clear(w.buffered[:min(len(w.buffered), maxTouched/len(ws))]) // or the system would provide its pages during the measurement
+			w.buffered = w.buffered[:0]
 		}
 	}
 	return ws
