@@ -159,8 +159,10 @@ func (db *DB) openSQLite(path string, c Config) error {
 	}
 	// Orders change pages all over the file. The log is checkpointed at 32 MB; at the default of
 	// 4 MB that would happen after every batch. The pages that a statement would undo stay in
-	// memory; by default those of a batch are written to a temporary file.
-	wc, err := newSQLiteConnector(name + "immediate&_pragma=synchronous(NORMAL)&_pragma=journal_mode(WAL)&_pragma=cache_size(-65536)&_pragma=wal_autocheckpoint(8000)&_pragma=temp_store(MEMORY)")
+	// memory; by default those of a batch are written to a temporary file. The cache is small: nearly
+	// every commit searches all of it for pages to drop, because SQLite moves a page behind the last
+	// one and back when it divides a leaf. Reading other pages from the system costs less.
+	wc, err := newSQLiteConnector(name + "immediate&_pragma=synchronous(NORMAL)&_pragma=journal_mode(WAL)&_pragma=cache_size(-4096)&_pragma=wal_autocheckpoint(8000)&_pragma=temp_store(MEMORY)")
 	if err != nil {
 		return err
 	}
