@@ -332,7 +332,7 @@ func (b *buyers) applied(p sale.PayResult) {
 }
 
 func (b *buyers) pay(ctx context.Context, p sale.Payment) (sale.PayResult, error) {
-	ctx, cancel := b.call(ctx)
+	ctx, cancel := b.callToEnd(ctx)
 	defer cancel()
 	return b.ledger.Pay(ctx, p, b.now())
 }

@@ -126,7 +126,7 @@ func (v *visit) unavailable(err error) (sale.QueueStatus, error) {
 
 func (v *visit) join(ctx context.Context, j sale.JoinRequest) (sale.QueueStatus, error) {
 	v.crash.At(crashpoint.AdmitTaken)
-	call, cancel := v.call(ctx)
+	call, cancel := v.callToEnd(ctx)
 	defer cancel()
 	j.MaxBacklog = v.maxBacklog()
 	at, err := v.inventory.Join(call, j)
