@@ -1,6 +1,7 @@
 package shop_test
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
@@ -244,4 +245,23 @@ func TestNothingEarly(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestClickWithoutClient checks that a click and a payment whose client has disconnected complete.
+func TestClickWithoutClient(t *testing.T) {
+	inShop(t, func(w *world) {
+		s := w.exposed(draft(1))
+		w.opens(s)
+		gone, disconnect := context.WithCancel(w.ctx)
+		disconnect()
+		at, err := w.Shop.Click(gone, "alice", s.ID, "", "k")
+		if err != nil || !at.Bought {
+			t.Fatalf("click: %+v, %v", at, err)
+		}
+		after(time.Second) // the order is written
+		paid, err := w.Pay(gone, at.Reserved[0].Receipt, "p", at.Reserved[0].Price)
+		if err != nil || paid.Order.State != sale.Paid {
+			t.Errorf("payment: %+v, %v", paid, err)
+		}
+	})
 }
