@@ -1,6 +1,6 @@
 -- +goose Up
--- A payment changes the state of an order. So no index but that of due orders depends on it: held is
--- the slot of a pending or paid order, and spent is 1 if the ticket has an order.
+-- A payment changes the state of an order. So the unique indexes depend on other columns: held is the
+-- slot of a pending or paid order, and spent is 1 if the ticket has an order.
 ALTER TABLE orders ADD COLUMN held int;
 ALTER TABLE orders ADD COLUMN spent int NOT NULL DEFAULT 1;
 UPDATE orders SET held = slot WHERE state IN ('pending_pay', 'paid');
