@@ -34,7 +34,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdin io.Reade
 	root.Args = Args(cobra.NoArgs)
 	root.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usage(c, flagText(err))
+		return usage(c, flagText(c, err))
 	})
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -84,19 +84,15 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 		case check(c, args) == nil:
 			return nil
 		case c.HasSubCommands() && len(args) > 0:
-			text := fmt.Sprintf("unknown command %.80q", args[0])
-			c.SuggestionsMinimumDistance = 2
-			if similar := c.SuggestionsFor(args[0]); len(similar) > 0 {
-				text += ", did you mean " + strings.Join(similar, " or ") + "?"
-			}
-			return usage(c, text)
+			c.SuggestionsMinimumDistance = typos
+			return usage(c, fmt.Sprintf("unknown command %.80q%s", args[0], didYouMean("", c.SuggestionsFor(args[0]))))
 		}
 		return usage(c, fmt.Sprintf("want `%s`, got %.160q", strings.TrimSuffix(c.UseLine(), " [flags]"), args))
 	}
 }
 
 // flagText words an error of the parser of flags.
-func flagText(err error) string {
+func flagText(c *cobra.Command, err error) string {
 	var value *pflag.InvalidValueError
 	var missing *pflag.ValueRequiredError
 	var unknown *pflag.NotExistError
@@ -112,7 +108,8 @@ func flagText(err error) string {
 		want, _ := pflag.UnquoteUsage(missing.GetFlag())
 		return fmt.Sprintf("--%s: want %s, got none", missing.GetFlag().Name, want)
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
-		return fmt.Sprintf("unknown flag --%.80s", unknown.GetSpecifiedName())
+		name := unknown.GetSpecifiedName()
+		return fmt.Sprintf("unknown flag --%.80s%s", name, didYouMean("--", similarFlags(c, name)))
 	}
 	return err.Error()
 }
@@ -123,6 +120,27 @@ func usage(c *cobra.Command, text string) error {
 		text = command + ": " + text
 	}
 	return Usagef("%s (see %s --help)", text, c.CommandPath())
+}
+
+// typos is the maximum number of changed letters of a name that is suggested.
+const typos = 2
+
+// similarFlags returns the flags of c whose names are similar to a name. Cobra compares names of
+// commands only, so each flag becomes a command.
+func similarFlags(c *cobra.Command, name string) []string {
+	flags := cobra.Command{SuggestionsMinimumDistance: typos}
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		flags.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	return flags.SuggestionsFor(name)
+}
+
+// didYouMean returns the end of an error about an unknown name.
+func didYouMean(prefix string, similar []string) string {
+	if len(similar) == 0 {
+		return ""
+	}
+	return ", did you mean " + prefix + strings.Join(similar, " or "+prefix) + "?"
 }
 
 // Usagef returns a UsageError with a formatted text.
