@@ -9,8 +9,9 @@
 // order writers can write, if that is less. If visitors leave the queue at rate h each, a
 // visitor behind a others waits ln(1 + h·a/μ)/h, or a/μ if no visitor leaves.
 //
-// While no unit is free, units of unpaid orders return at the end of their time to pay. Each
-// visitor ahead takes the mean units of an order.
+// While no unit is free, units of unpaid orders return at the end of their time to pay, and
+// return again if the visitors who then reserve them do not pay. returns.go has how many are
+// expected when. Each visitor ahead takes the mean units of an order.
 //
 // An Estimator uses no clock. It is not safe for concurrent use.
 package estimate
@@ -49,10 +50,14 @@ type Sample struct {
 	Begun   int64         // turns that have begun, in all
 	Left    int64         // visitors who have left the queue, in all
 
-	// PayBy are the ends of the time to pay of each unit of pending orders, in order. PaidShare
-	// is the share of units that are paid. PerOrder is the mean units of an order; 1 if zero.
+	// PayBy are the ends of the time to pay of each unit of pending orders, in order. PayWithin is
+	// that time. Paid are the paid units by the part of it that had passed, in equal steps. Unpaid
+	// are the units of orders that ended without payment. PerOrder is the mean units of an order; 1
+	// if zero.
 	PayBy     []time.Time
-	PaidShare float64
+	PayWithin time.Duration
+	Paid      []int64
+	Unpaid    int64
 	PerOrder  float64
 }
 
@@ -76,6 +81,8 @@ type Estimator struct {
 	points []point // the earlier values of spent and done
 	left   float64 // decayed number of visitors who left
 	stayed float64 // decayed visitor-seconds in the queue
+
+	returns []unitReturn // of last; nil if they are not computed yet
 }
 
 type point struct {
@@ -104,7 +111,7 @@ func (e *Estimator) Observe(s Sample) {
 	keep := math.Exp(-passed.Seconds() / decay.Seconds())
 	e.left = e.left*keep + float64(max(0, s.Left-e.last.Left))
 	e.stayed = e.stayed*keep + passed.Seconds()*float64(e.last.Waiting+s.Waiting)/2
-	e.last = s
+	e.last, e.returns = s, nil
 }
 
 // turn returns the mean length of the last turns in seconds.
@@ -164,17 +171,6 @@ func (e *Estimator) behind(ahead int64, rate float64) Wait {
 		seconds = math.Log1p(h*seconds) / h
 	}
 	return bounded(seconds)
-}
-
-// returned estimates the wait until this many units return.
-func (e *Estimator) returned(units float64) Wait {
-	s := &e.last
-	unpaid := 1 - s.PaidShare
-	if len(s.PayBy) == 0 || units-1 >= float64(len(s.PayBy))*unpaid {
-		return Wait{Unlikely: true}
-	}
-	n := int(math.Ceil(units / unpaid))
-	return bounded(s.PayBy[min(n, len(s.PayBy))-1].Sub(s.At).Seconds())
 }
 
 func bounded(seconds float64) Wait {

@@ -133,47 +133,89 @@ func TestSteadyAdmission(t *testing.T) {
 	}
 }
 
-// TestReturnedUnits checks estimates while no unit is free.
+// pending returns the ends of the time to pay of units, one a minute from a time on.
+func pending(from time.Time, units int) (ends []time.Time) {
+	for i := range units {
+		ends = append(ends, from.Add(time.Duration(i+1)*time.Minute))
+	}
+	return ends
+}
+
+// TestReturnedUnits checks estimates while no unit is free. Half of the orders are paid, at once,
+// so those that are pending are not paid any more.
 func TestReturnedUnits(t *testing.T) {
 	now := time.Unix(1000, 0)
-	s := estimate.Sample{At: now, PaidShare: 0.5}
-	for i := range 10 {
-		s.PayBy = append(s.PayBy, now.Add(time.Duration(i+1)*time.Minute))
-	}
+	paid := make([]int64, 16)
+	paid[0] = 1_000_000
+	s := estimate.Sample{At: now, PayBy: pending(now, 10), PayWithin: time.Hour, Paid: paid, Unpaid: 1_000_000}
 	var e estimate.Estimator
 	e.Observe(s)
 	for _, c := range []struct {
 		ahead int64
-		want  estimate.Wait
+		want  time.Duration // 0 for unlikely
 	}{
-		{0, estimate.Wait{For: 2 * time.Minute}},
-		{1, estimate.Wait{For: 4 * time.Minute}},
-		{4, estimate.Wait{For: 10 * time.Minute}},
-		{5, estimate.Wait{Unlikely: true}},
-		{1 << 40, estimate.Wait{Unlikely: true}},
+		{0, time.Minute},
+		{1, 2 * time.Minute},
+		{9, 10 * time.Minute},
+		{10, time.Hour + 1*time.Minute}, // half of them return a second time
+		{11, time.Hour + 3*time.Minute},
+		{14, time.Hour + 9*time.Minute},
+		{16, 2*time.Hour + 6*time.Minute}, // and a quarter a third time
+		{30, 0},
+		{1 << 40, 0},
 	} {
+		want := estimate.Wait{For: c.want, Unlikely: c.want == 0}
 		for _, buys := range []bool{false, true} {
-			if got := e.Wait(c.ahead, 1, buys); got != c.want {
-				t.Errorf("%d ahead, buys %v: %+v, want %+v", c.ahead, buys, got, c.want)
+			if got := e.Wait(c.ahead, 1, buys); got != want {
+				t.Errorf("%d ahead, buys %v: %+v, want %+v", c.ahead, buys, got, want)
 			}
 		}
 	}
-	if w := e.Wait(0, 1, true); w.Low() != 96*time.Second || w.High() != 150*time.Second {
+	if w := e.Wait(1, 1, true); w.Low() != 96*time.Second || w.High() != 150*time.Second {
 		t.Errorf("range %v to %v, want 1m36s to 2m30s", w.Low(), w.High())
 	}
 	// Those ahead take 2.5 units each, and this visitor three.
 	s.At, s.PerOrder = now.Add(time.Second), 2.5
-	s.PayBy = append(s.PayBy, s.PayBy[9], s.PayBy[9])
 	e.Observe(s)
-	for ahead, want := range []estimate.Wait{{For: 6*time.Minute - time.Second}, {For: 10*time.Minute - time.Second}, {Unlikely: true}} {
-		if got := e.Wait(int64(ahead), 3, true); got != want {
-			t.Errorf("three units behind %d: %+v, want %+v", ahead, got, want)
+	for ahead, want := range []time.Duration{3*time.Minute - time.Second, 6*time.Minute - time.Second, 8*time.Minute - time.Second} {
+		if got := e.Wait(int64(ahead), 3, true); got.For != want {
+			t.Errorf("three units behind %d: %+v, want %v", ahead, got, want)
 		}
 	}
 	s.At, s.PayBy = now.Add(2*time.Second), nil
 	e.Observe(s)
 	if got := e.Wait(0, 1, true); !got.Unlikely {
 		t.Errorf("without pending orders: %+v, want unlikely", got)
+	}
+}
+
+// TestReturnedUnitsSoon checks estimates before the time to pay of any order is over: buyers who
+// pay do so soon, so the paid orders say nothing about those that are pending after a while.
+func TestReturnedUnitsSoon(t *testing.T) {
+	now := time.Unix(1000, 0)
+	paid := make([]int64, 16)
+	paid[0], paid[1] = 100, 20
+	s := estimate.Sample{At: now, PayBy: pending(now.Add(30*time.Minute), 30), PayWithin: time.Hour, Paid: paid}
+	var e estimate.Estimator
+	e.Observe(s)
+	for ahead, want := range map[int64]time.Duration{0: 31 * time.Minute, 20: 51 * time.Minute} {
+		if got := e.Wait(ahead, 1, true); math.Abs((got.For - want).Minutes()) > 2 {
+			t.Errorf("%d ahead: %+v, want about %v", ahead, got, want)
+		}
+	}
+	// Most orders that are new are paid.
+	s.At, s.PayBy = now.Add(time.Second), pending(now.Add(59*time.Minute), 30)
+	e.Observe(s)
+	if got := e.Wait(20, 1, true); got.For < 80*time.Minute && !got.Unlikely {
+		t.Errorf("20 ahead, new orders: %+v, want much later", got)
+	}
+	// Nobody pays: every unit returns repeatedly.
+	s = estimate.Sample{At: now.Add(2 * time.Second), PayBy: pending(now, 30), PayWithin: 30 * time.Minute, Paid: make([]int64, 16), Unpaid: 1_000_000}
+	e.Observe(s)
+	for ahead, want := range map[int64]time.Duration{29: 30 * time.Minute, 299: 300 * time.Minute, 100_000: estimate.Longest} {
+		if got := e.Wait(ahead, 1, true); math.Abs((got.For-want).Minutes()) > 1 || got.Unlikely {
+			t.Errorf("%d ahead, none pays: %+v, want about %v", ahead, got, want)
+		}
 	}
 }
 

@@ -99,7 +99,7 @@ func scanUnpaid(scan func(...any) error) (u unpaid, err error) {
 func (l *sales) Payments(ctx context.Context, id string, max int) (sale.Payments, error) {
 	var p sale.Payments
 	err := fail("payments", l.db.Do(ctx, database.ReadAll, func(x *database.Tx) error {
-		p = sale.Payments{}
+		p = sale.Payments{After: make([]int64, sale.PaySteps)}
 		_, err := database.List(x, func(scan func(...any) error) (struct{}, error) {
 			var ms, units int64
 			err := scan(&ms, &units)
@@ -109,6 +109,17 @@ func (l *sales) Payments(ctx context.Context, id string, max int) (sale.Payments
 			return struct{}{}, err
 		}, "SELECT pay_by, quantity FROM orders WHERE sale = $1 AND state = 'pending_pay' ORDER BY pay_by LIMIT $2", id, max)
 		if err != nil {
+			return err
+		}
+		if _, err := database.List(x, func(scan func(...any) error) (struct{}, error) {
+			var step, units int64
+			err := scan(&step, &units)
+			if step < 0 { // another process, whose clock is behind, created the order
+				step = 0
+			}
+			p.After[min(sale.PaySteps-1, step)] += units
+			return struct{}{}, err
+		}, "SELECT (changed - at) * $2 / (pay_by - at) AS step, sum(quantity) FROM orders WHERE sale = $1 AND state = 'paid' AND pay_by > at GROUP BY step", id, sale.PaySteps); err != nil {
 			return err
 		}
 		return x.Row(`SELECT coalesce(sum(CASE WHEN state = 'paid' THEN quantity ELSE 0 END), 0),

@@ -10,10 +10,8 @@ import (
 
 // pendingPayments holds what the ledger has about the payments of a sale.
 type pendingPayments struct {
-	payBy []time.Time // of the units of pending orders, in order
-	share float64     // of units that were paid
-
-	perOrder float64 // mean units
+	sale.Payments
+	within time.Duration // the time to pay
 }
 
 const (
@@ -27,7 +25,7 @@ func (l *liveSale) observe(p *snapshot) {
 	l.estimator.Observe(estimate.Sample{
 		At: c.Now, Free: c.Free, Turns: int64(p.sale.Headroom) * c.Free, Length: p.sale.TokenFor,
 		Waiting: c.Waiting, Taking: c.Outstanding, Begun: c.Turns, Left: c.Left,
-		PayBy: l.payments.payBy, PaidShare: l.payments.share, PerOrder: l.payments.perOrder,
+		PayBy: l.payments.PayBy, PayWithin: l.payments.within, Paid: l.payments.After, Unpaid: l.payments.Unpaid, PerOrder: l.payments.PerOrder,
 	})
 }
 
@@ -55,7 +53,7 @@ func (s *inventorySync) readPayments(ctx context.Context, p *snapshot) {
 	}
 	s.sale.mu.Lock()
 	defer s.sale.mu.Unlock()
-	s.sale.payments = pendingPayments{payBy: got.PayBy, share: float64(got.Paid+1) / float64(got.Paid+got.Unpaid+2), perOrder: got.PerOrder}
+	s.sale.payments = pendingPayments{got, p.sale.PayWithin}
 }
 
 // maxBacklog returns how many entries the stream may have while users are admitted: what the

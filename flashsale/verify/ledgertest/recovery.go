@@ -118,6 +118,9 @@ func opening(t *testing.T, d *tester) {
 	}
 	p, err := d.Payments(d.ctx, s.ID, 2)
 	d.must(err)
+	if len(p.After) != sale.PaySteps || total(p.After) != 1 {
+		t.Fatalf("Payments has paid units after %v, want one in %d steps", p.After, sale.PaySteps)
+	}
 	if p.Paid != 1 || p.PerOrder != 1 || p.Unpaid != 1 || len(p.PayBy) != 2 || !p.PayBy[0].Equal(rs[2].PayBy) || p.PayBy[1].Before(p.PayBy[0]) {
 		t.Fatalf("Payments = %+v, want 1 paid, 1 unpaid, and the first two of three that are pending", p)
 	}
@@ -269,4 +272,12 @@ func lost(t *testing.T, d *tester) {
 	if got := d.check(s); got.Lost != 2 || got.Rejected != 1 || got.Pending != 1 {
 		t.Fatalf("%+v, want 2 lost", got)
 	}
+}
+
+// total returns the sum of numbers.
+func total(ns []int64) (sum int64) {
+	for _, n := range ns {
+		sum += n
+	}
+	return sum
 }
