@@ -9,9 +9,8 @@
 // order writers can write, if that is less. If visitors leave the queue at rate h each, a
 // visitor behind a others waits ln(1 + h·a/μ)/h, or a/μ if no visitor leaves.
 //
-// While no unit is free, units of unpaid orders return at the end of their time to pay, and
-// return again if the visitors who then reserve them do not pay. returns.go has how many are
-// expected when. Each visitor ahead takes the mean units of an order.
+// While no unit is free, units of unpaid orders return at the end of their time to pay. They
+// return again if the visitors who then reserve them do not pay. Each visitor ahead takes the mean units of an order.
 //
 // An Estimator uses no clock. It is not safe for concurrent use.
 package estimate

@@ -189,8 +189,8 @@ func TestReturnedUnits(t *testing.T) {
 	}
 }
 
-// TestReturnedUnitsSoon checks estimates before the time to pay of any order is over: buyers who
-// pay do so soon, so the paid orders say nothing about those that are pending after a while.
+// TestReturnedUnitsSoon checks estimates before the time to pay of any order is over. Buyers who
+// pay do so soon, so most orders that are pending after a while will not be paid.
 func TestReturnedUnitsSoon(t *testing.T) {
 	now := time.Unix(1000, 0)
 	paid := make([]int64, 16)
@@ -209,7 +209,7 @@ func TestReturnedUnitsSoon(t *testing.T) {
 	if got := e.Wait(20, 1, true); got.For < 80*time.Minute && !got.Unlikely {
 		t.Errorf("20 ahead, new orders: %+v, want much later", got)
 	}
-	// Nobody pays: every unit returns repeatedly.
+	// No buyer pays: every unit returns repeatedly.
 	s = estimate.Sample{At: now.Add(2 * time.Second), PayBy: pending(now, 30), PayWithin: 30 * time.Minute, Paid: make([]int64, 16), Unpaid: 1_000_000}
 	e.Observe(s)
 	for ahead, want := range map[int64]time.Duration{29: 30 * time.Minute, 299: 300 * time.Minute, 100_000: estimate.Longest} {

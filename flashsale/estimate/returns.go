@@ -19,8 +19,8 @@ type unitReturn struct {
 }
 
 // unpaidShares returns the probability that a unit that is pending after each step of the time to
-// pay returns unpaid. This is the estimator of Kaplan and Meier: buyers who pay do so soon, so the
-// share of paid orders among those that have ended says little while most are pending.
+// pay returns unpaid, by the estimator of Kaplan and Meier. Buyers who pay do so soon: an order that
+// has been pending for long is rarely paid, however many others were.
 //
 // One unpaid unit is assumed at first, and a paid one: a half in the first step, a quarter in the
 // next, and so on.

@@ -98,8 +98,9 @@ func scanUnpaid(scan func(...any) error) (u unpaid, err error) {
 // Payments implements sale.Ledger.
 func (l *sales) Payments(ctx context.Context, id string, max int) (sale.Payments, error) {
 	var p sale.Payments
+	const steps = int64(len(p.After))
 	err := fail("payments", l.db.Do(ctx, database.ReadAll, func(x *database.Tx) error {
-		p = sale.Payments{After: make([]int64, sale.PaySteps)}
+		p = sale.Payments{}
 		_, err := database.List(x, func(scan func(...any) error) (struct{}, error) {
 			var ms, units int64
 			err := scan(&ms, &units)
@@ -117,9 +118,9 @@ func (l *sales) Payments(ctx context.Context, id string, max int) (sale.Payments
 			if step < 0 { // another process, whose clock is behind, created the order
 				step = 0
 			}
-			p.After[min(sale.PaySteps-1, step)] += units
+			p.After[min(steps-1, step)] += units
 			return struct{}{}, err
-		}, "SELECT (changed - at) * $2 / (pay_by - at) AS step, sum(quantity) FROM orders WHERE sale = $1 AND state = 'paid' AND pay_by > at GROUP BY step", id, sale.PaySteps); err != nil {
+		}, "SELECT (changed - at) * $2 / (pay_by - at) AS step, sum(quantity) FROM orders WHERE sale = $1 AND state = 'paid' AND pay_by > at GROUP BY step", id, steps); err != nil {
 			return err
 		}
 		return x.Row(`SELECT coalesce(sum(CASE WHEN state = 'paid' THEN quantity ELSE 0 END), 0),

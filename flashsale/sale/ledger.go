@@ -93,14 +93,11 @@ type SaleLedger interface {
 	Payments(ctx context.Context, id string, max int) (Payments, error)
 }
 
-// PaySteps is the number of steps of the time to pay in Payments.
-const PaySteps = 16
-
 // Payments summarizes how the units of a sale's orders are paid.
 type Payments struct {
 	PayBy    []time.Time // of each unit of pending orders, in order
 	Paid     int64       // units that are paid
-	After    []int64     // these units by the part of the time to pay that had passed, in PaySteps steps
+	After    [16]int64   // these units by the part of the time to pay that had passed, in equal steps
 	Unpaid   int64       // units whose orders expired or were cancelled
 	PerOrder float64     // the mean units of an order; 1 without orders
 }

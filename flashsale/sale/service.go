@@ -191,9 +191,8 @@ type Receipt struct {
 	Quantity int   // units
 	Price    int64 // of all units
 
-	Contact Contact // of Order, Orders and SetContact; zero if there is none
-
-	Refunded int // number of Refunds whose money is returned
+	Contact  Contact // of Order, Orders and SetContact; zero if there is none
+	Refunded int     // number of Refunds whose money is returned
 }
 
 // Dashboard is the live state of a sale for its merchant.

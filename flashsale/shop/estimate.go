@@ -25,7 +25,7 @@ func (l *liveSale) observe(p *snapshot) {
 	l.estimator.Observe(estimate.Sample{
 		At: c.Now, Free: c.Free, Turns: int64(p.sale.Headroom) * c.Free, Length: p.sale.TokenFor,
 		Waiting: c.Waiting, Taking: c.Outstanding, Begun: c.Turns, Left: c.Left,
-		PayBy: l.payments.PayBy, PayWithin: l.payments.within, Paid: l.payments.After, Unpaid: l.payments.Unpaid, PerOrder: l.payments.PerOrder,
+		PayBy: l.payments.PayBy, PayWithin: l.payments.within, Paid: l.payments.After[:], Unpaid: l.payments.Unpaid, PerOrder: l.payments.PerOrder,
 	})
 }
 

@@ -55,8 +55,8 @@ func orderUnits(t *testing.T, d *tester) {
 	want("a paid order", 9, 3)
 	paid, err := d.Payments(d.ctx, s.ID, 5) // pending: 3 units of b, 2 of e, 1 of a
 	d.must(err)
-	step := int64(now.Sub(a.At) * sale.PaySteps / a.PayBy.Sub(a.At))
-	if want := min(step, sale.PaySteps-1); paid.After[want] != 3 || total(paid.After) != 3 {
+	const steps = int64(len(paid.After))
+	if want := min(int64(now.Sub(a.At))*steps/int64(a.PayBy.Sub(a.At)), steps-1); paid.After[want] != 3 || total(paid.After[:]) != 3 {
 		t.Fatalf("Payments has paid units after %v, want three after step %d", paid.After, want)
 	}
 	if paid.Paid != 3 || paid.Unpaid != 0 || paid.PerOrder != 9.0/4 || len(paid.PayBy) != 5 {
