@@ -22,9 +22,9 @@ func (p *Page) Download(selector, name string) string {
 	deadline := time.Now().Add(stepTimeout)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for range tick.C { // the file gets its name once it is complete
+	for range tick.C { // an empty file has the name until the download is complete
 		text, err := os.ReadFile(filepath.Join(dir, name))
-		if err == nil {
+		if err == nil && len(text) > 0 {
 			return string(text)
 		}
 		if time.Now().After(deadline) {
@@ -45,6 +45,7 @@ func (p *Page) Choose(selector, file, kind string) {
 		const files = new DataTransfer();
 		files.items.add(new File([Uint8Array.from(atob(%s), (c) => c.charCodeAt(0))], %s, { type: %s }));
 		e.files = files.files;
+		e.dispatchEvent(new Event("change", { bubbles: true }));
 		return true;
 	})()`, quote(selector), quote(base64.StdEncoding.EncodeToString(content)), quote(filepath.Base(file)), quote(kind)))
 }

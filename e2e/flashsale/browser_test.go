@@ -139,7 +139,7 @@ func (s *story) login(d browsertest.Device) {
 	p.WaitText(".note", "Name or password is wrong.")
 	p.Fill("#f-password", "a long password")
 	p.Key("Enter")
-	p.WaitText("h1", "Your sales")
+	p.WaitText("main", "You have no sales yet.")
 	s.picture(p, "01-office-empty")
 }
 
@@ -166,6 +166,7 @@ func (s *story) create(starts time.Time) (id string) {
 	p.Reload()
 	p.Await(`document.querySelector("#f-price")?.value === "199.00"`)
 	p.Choose("#f-file", "../../flashsale/cli/keyboard.jpg", "image/jpeg")
+	p.WaitText("#product .hint", "keyboard.jpg")
 	p.Fill("#f-alt", "A keyboard of walnut")
 	p.Click("#product-upload")
 	p.WaitText("#pictures", "A keyboard of walnut")
@@ -179,6 +180,7 @@ func (s *story) create(starts time.Time) (id string) {
 	p.WaitText("#note", "Warmed up.")
 	s.press("expose", true)
 	p.WaitText("#state", "Exposed")
+	p.Await(`document.querySelector("#do-check") === null && document.querySelector("#checks").textContent === ""`) // it is for drafts
 	s.picture(p, "03-office-exposed")
 	return p.Text(`location.pathname.split("/").at(-1)`)
 }
@@ -324,6 +326,9 @@ func TestBrowserStory(t *testing.T) {
 	s.office.WaitText("#orders tbody", "Alice <b>Wang</b>")
 	s.office.WaitText("#orders tbody", "13800138000")
 	s.office.WaitText("#orders tbody", "Amsterdam")
+	if wide := s.office.Text(`(() => { const { scrollWidth, clientWidth } = document.querySelector("#orders .scroll"); return scrollWidth > clientWidth; })()`); wide != "false" {
+		t.Error("the actions of the orders are out of sight")
+	}
 	s.picture(s.office, "17-office-orders")
 	wantNoErrors(t, s.office, alice, bob, carol, dave)
 	s.checkPictures()
@@ -339,6 +344,9 @@ func (s *story) refunds(buyer *browsertest.Page) {
 	buyer.WaitText(".receipt h2", "Paid. It is yours")
 	p.Click("#orders summary")
 	p.Click("#orders summary") // loads the orders again
+	p.Fill("#f-reason", "")
+	p.Click("[data-refund]")
+	p.WaitText("#f-reason-fault", "Required.") // before it asks
 	p.Fill("#f-reason", "arrived broken")
 	p.Click("[data-refund]")
 	p.Click("#sure-yes")
@@ -389,6 +397,17 @@ func (s *story) variants() {
 	s.picture(p, "30-office-variants")
 }
 
+// wantTranslated checks that a Chinese page of a sale has entries of the log, and problems, in Chinese.
+func wantTranslated(t *testing.T, p *browsertest.Page) {
+	t.Helper()
+	got := p.Text(`import(document.querySelector("script[type=module]").src.replace("board.js", "log.js")).then(({ actor, logged, problem }) => [
+		logged("refund due: payment default:p of 5 for reservation r1, which is expired"), logged("refunded order r1, payment p: at the payment provider"),
+		logged("the payment provider has returned 19900 of 29900 of payment p for order r1", "CNY"), actor("flashsale"), actor("li"), problem("ledger unavailable: no route")].join("|"))`)
+	if want := "订单 r1 待退款，订单状态：已过期|退款订单 r1：在支付服务商处退款|支付服务商已为订单 r1 退回 ¥199.00 / ¥299.00|系统|li|数据库不可用。"; got != want {
+		t.Errorf("the log shows %s, want %s", got, want)
+	}
+}
+
 // accounts adds an account that may only read, logs it in, and disables it.
 func (s *story) accounts(id string) {
 	p := s.office
@@ -405,6 +424,7 @@ func (s *story) accounts(id string) {
 	reader.Click("#login")
 	reader.WaitText("#log td", "") // the last part of the page
 	reader.Await(`document.querySelector("#do-pause, #do-copy, #add, #product-save") === null && document.querySelector("#networks").hidden`)
+	wantTranslated(s.t, reader)
 	reader.Open(s.system.OfficeURL + "/accounts")
 	reader.WaitText("#own", "只读")
 	if reader.Text(`document.querySelector("#accounts") === null`) != "true" {

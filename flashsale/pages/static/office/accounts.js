@@ -2,7 +2,7 @@ import { call } from "./api.js";
 import { ROLES, change, enter, may, table } from "./desk.js";
 import { field, h, main, put } from "./dom.js";
 import { refused } from "./fault.js";
-import { logged } from "./log.js";
+import { actor, logged } from "./log.js";
 import { persist, sure, why } from "./persist.js";
 import { moment, t } from "./text.js";
 
@@ -33,7 +33,7 @@ function own() {
       me.csrf = done.csrf;
       current.value = next.value = "";
     },
-  }, h("h2", {}, t("accounts.own", { name: me.name })), h("p", {}, t("accounts.role"), ": ", t(`role.${me.role}`)),
+  }, h("h2", {}, t("accounts.own", { name: me.name })), h("p", {}, t("accounts.own.role", { role: t(`role.${me.role}`) })),
   field(t("accounts.current"), current), field(t("accounts.next"), next), h("button", { class: "quiet", id: "own-save" }, t("accounts.password")));
 }
 
@@ -83,7 +83,7 @@ async function load() {
     t(a.disabled ? "accounts.disabled" : "accounts.enabled"),
     h("span", { class: "row" }, a.name !== me.name && button("password", a.name), button(a.disabled ? "enable" : "disable", a.name)),
   ])));
-  if (changes.ok) log.replaceChildren(table(t("log.title"), [t("log.at"), t("log.actor"), t("log.what")], changes.body.log.map((l) => [moment(l.at), l.actor, logged(l.what)])));
+  if (changes.ok) log.replaceChildren(table(t("log.title"), [t("log.at"), t("log.actor"), t("log.what")], changes.body.log.map((l) => [moment(l.at), actor(l.actor), logged(l.what)])));
 }
 
 main.replaceChildren(h("h1", {}, t("office.accounts.title")), note, secret, ...(may("owner")

@@ -5,7 +5,7 @@ import { change, enter, may, only, table } from "./desk.js";
 import { Slot, blame, field, h, main, put, say } from "./dom.js";
 import { refused } from "./fault.js";
 import { EDITABLE, form } from "./form.js";
-import { logged, problem } from "./log.js";
+import { actor, logged, problem } from "./log.js";
 import { persist, sure, why } from "./persist.js";
 import { about, money, moment, number, t } from "./text.js";
 import { Poll } from "./time.js";
@@ -31,7 +31,7 @@ const poll = new Poll(refresh);
 // The actions in each state, in order; sure asks for confirmation. They need the role manage, if
 // needs has no other.
 const DO = {
-  check: { in: ["draft", "exposed", "paused"], needs: "view" },
+  check: { in: ["draft"], needs: "view" },
   warm: { in: ["draft", "exposed", "paused"] },
   expose: { in: ["draft"], main: true, sure: true },
   pause: { in: ["exposed"], sure: true },
@@ -70,6 +70,7 @@ async function act(name) {
   else if (name === "reconcile") put(note, t("reconciled", { free: number(answer.body.free), before: number(answer.body.free_before), returned: number(answer.body.returned), dropped: number(answer.body.dropped), changed: number(answer.body.changed) }), true);
   else {
     if (answer.body.id) sale = answer.body;
+    checks.replaceChildren();
     put(note, t(`do.${name}.done`), true);
   }
   draw();
@@ -187,7 +188,7 @@ async function showLog() {
   const answer = await call("GET", `${path}/log`);
   if (!answer.ok) return;
   log.replaceChildren(table(t("log.title"), [t("log.at"), t("log.actor"), t("log.what")],
-    answer.body.log.map((l) => [moment(l.at), l.actor, logged(l.what)])));
+    answer.body.log.map((l) => [moment(l.at), actor(l.actor), logged(l.what, sale.currency)])));
 }
 
 // The orders are loaded when they are opened, a hundred at a time.
@@ -198,13 +199,14 @@ const orders = h("details", { class: "card", id: "orders", ontoggle: () => order
 
 // endOrder cancels a pending order, or refunds a paid one: action is "cancel" or "refund".
 async function endOrder(reservation, action) {
-  if (doing || !(await sure(t(`orders.${action}.sure`), t(`orders.${action}`)))) return;
+  if (doing) return;
   blame(reason, "");
   const text = reason.value.trim();
   if (text === "") {
-    blame(reason, t("draft.unread"));
+    blame(reason, t("draft.empty"));
     return reason.focus();
   }
+  if (!(await sure(t(`orders.${action}.sure`), t(`orders.${action}`)))) return;
   const answer = await change("POST", `${path}/orders/${reservation}/${action}`, { reason: text }, (said) => put(note, said));
   put(note, answer.ok ? t(`orders.${action}.done`) : refused(answer, () => t("orders.reason")), answer.ok);
   await Promise.all([showOrders(""), poll.now(), showLog()]);

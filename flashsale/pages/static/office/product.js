@@ -27,7 +27,11 @@ export async function productCard(sale) {
   price.value = product.list_price ? decimal(product.list_price, sale.currency) : "";
   const pictures = h("div", { class: "pictures", id: "pictures" });
   const alt = h("input", { name: "alt", maxlength: "120" });
-  const file = h("input", { name: "file", type: "file", accept: "image/jpeg,image/png,image/webp" });
+  // A browser labels an input of a file in its own language, so a label in that of the page covers it.
+  const chosen = h("span", { class: "hint", "aria-live": "polite" });
+  const file = h("input", { name: "file", type: "file", class: "unseen", accept: "image/jpeg,image/png,image/webp", onchange: () => put(chosen, file.files[0]?.name ?? "") });
+  const choose = field(t("product.picture"), file);
+  file.after(h("label", { for: file.id, class: "button quiet" }, t("product.choose")), chosen);
 
   function showPictures() {
     pictures.replaceChildren(...(product.pictures ?? []).map((p) => h("figure", {},
@@ -94,9 +98,12 @@ export async function productCard(sale) {
         e.preventDefault();
         if (file.files.length === 0) return;
         const query = new URLSearchParams({ alt_zh: alt.value, alt_en: alt.value });
-        if (take(await upload(`${path}/pictures?${query}`, file.files[0]))) file.value = "";
+        if (take(await upload(`${path}/pictures?${query}`, file.files[0]))) {
+          file.value = "";
+          put(chosen, "");
+        }
       },
-    }, h("div", { class: "fields pairs" }, field(t("product.picture"), file), field(t("product.alt"), alt)),
+    }, h("div", { class: "fields pairs" }, choose, field(t("product.alt"), alt)),
     h("div", { class: "row" }, h("button", { class: "quiet", id: "product-upload" }, t("product.upload")))),
     variants, may("manage") && writes));
 }
