@@ -5,6 +5,7 @@ package child
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -192,11 +193,16 @@ func execute(ctx context.Context, s *run.System, words []string) (made string, c
 
 // create creates a sale and exposes it.
 func create(ctx context.Context, m sale.MerchantService, d sale.Draft) (string, error) {
-	made, err := m.Create(ctx, Merchant, "", d)
+	const attempts = 5 // on a busy machine, a store may respond late
+	key := rand.Text()
+	made, err := m.Create(ctx, Merchant, key, d)
+	for i := 1; i < attempts && errors.Is(err, sale.ErrUnavailable); i++ {
+		made, err = m.Create(ctx, Merchant, key, d)
+	}
 	if err != nil {
 		return "", err
 	}
-	for range 5 { // on a busy machine, a store may respond late
+	for range attempts {
 		if _, err = m.Expose(ctx, Merchant, made.ID); !errors.Is(err, sale.ErrConflict) {
 			break
 		}
