@@ -110,16 +110,20 @@ policies:
 `
 
 // TestSharedServers runs three servers that divide one limit of a hot key. One is killed, and then
-// Redis is. All together never admit more than the limit. Without Redis those that hold shares admit
-// until their leases end, and then on_store_error refuses.
+// the store is. All together never admit more than the limit. Without the store those that hold shares
+// admit until their leases end, and then on_store_error refuses.
 func TestSharedServers(t *testing.T) {
 	redis := redistest.Start(t)
+	testSharedServers(t, "redis://"+redis.Addr, redis.Stop)
+}
+
+func testSharedServers(t *testing.T, store string, stop func()) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(upstream.Close)
 	var nodes []*serving
 	for range 3 {
 		nodes = append(nodes, serve(t, programtest.Weir(t), strings.ReplaceAll(sharesFile, "UPSTREAM", upstream.URL),
-			"--store", "redis://"+redis.Addr, "--deadline", "100ms", "--log-level", "error"))
+			"--store", store, "--deadline", "100ms", "--log-level", "error"))
 	}
 	log := &admissionLog{start: time.Now()}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -172,7 +176,7 @@ func TestSharedServers(t *testing.T) {
 	pause(5 * time.Second) // its lease, and what others did not know of it
 	holders(2)
 	before := refused.Load()
-	redis.Stop()
+	stop()
 	stopped := time.Since(log.start)
 	pause(4 * time.Second)
 	cancel()

@@ -23,8 +23,8 @@ type File struct {
 	// files.
 	Version int64
 
-	// Store is "memory", or a URL with the scheme redis, rediss, redis+sentinel or
-	// redis+cluster; "" if omitted. It may contain a password.
+	// Store is "memory", or a URL with the scheme redis, rediss, redis+sentinel, redis+cluster or
+	// postgres; "" if omitted. It may contain a password.
 	Store string
 
 	Gateway Gateway
@@ -130,8 +130,7 @@ type Failover struct {
 	// limit; zero if omitted.
 	Nodes int
 
-	// StartDegraded starts a program without Redis, or with a Redis that cannot keep
-	// limits.
+	// StartDegraded starts a program without the store, or with one that cannot keep limits.
 	StartDegraded bool
 }
 

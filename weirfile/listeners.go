@@ -3,6 +3,7 @@ package weirfile
 import (
 	"net"
 	"net/netip"
+	"net/url"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -24,7 +25,7 @@ func (d *decoder) store(p place) string {
 	}
 	// Its parameters may name certificate files, which are not opened here.
 	address, _, _ := strings.Cut(s, "?")
-	if _, err := redisstore.ParseURL(address); err == nil && !strings.ContainsAny(s, " \t\n\r") {
+	if !strings.ContainsAny(s, " \t\n\r") && (isPostgres(address) || isRedis(address)) {
 		return s
 	}
 	scheme, _, isURL := strings.Cut(s, "://")
@@ -37,6 +38,17 @@ func (d *decoder) store(p place) string {
 	}
 	d.failIn(p, shown, "%s", p.shape.Want)
 	return ""
+}
+
+func isRedis(address string) bool {
+	_, err := redisstore.ParseURL(address)
+	return err == nil
+}
+
+// isPostgres reports whether an address names a database of PostgreSQL.
+func isPostgres(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql") && len(u.Path) > 1 && u.Opaque == ""
 }
 
 func (d *decoder) failover(p place, f *Failover) {

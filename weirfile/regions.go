@@ -21,7 +21,7 @@ type Regions struct {
 	// Here is the name of the region of this process; "" if omitted.
 	Here string
 
-	// Global is the URL of the Redis by which the regions share the rest; "" if there is no rest to
+	// Global is the URL of the server by which the regions share the rest; "" if there is no rest to
 	// share. It may contain a password.
 	Global string
 
@@ -131,7 +131,7 @@ func (d *decoder) checkRegions(m mapping, r *Regions) {
 	case rest < 0:
 		d.failIn(members, fmt.Sprintf("parts of %d percent", r.sum()), "want parts of at most 100 percent together")
 	case r.Global == "memory":
-		d.failIn(global, "memory", "want the URL of a Redis that all regions reach")
+		d.failIn(global, "memory", "want the URL of a server that all regions reach")
 	case auto && rest == 0:
 		d.failIn(members, "parts of 100 percent", "want parts that leave a rest for part: auto")
 	case auto && !global.there():

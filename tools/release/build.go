@@ -13,8 +13,22 @@ import (
 var maxSizes = map[string]int{"cmd/weir": 40_000_000}
 
 // buildFlags are the flags of published programs. With grpcnotrace, no package of a program uses
-// templates, so that the linker removes unused methods.
-var buildFlags = []string{"-trimpath", "-buildvcs=false", "-tags=grpcnotrace", "-ldflags=-s -w"}
+// templates, so that the linker removes unused methods. Code that no request runs is not inlined.
+var buildFlags = []string{
+	"-trimpath", "-buildvcs=false", "-tags=grpcnotrace", "-ldflags=-s -w",
+	"-gcflags=go/...=-l",
+	"-gcflags=encoding/gob=-l",
+	"-gcflags=golang.org/x/tools/...=-l",
+	"-gcflags=charm.land/...=-l",
+	"-gcflags=github.com/charmbracelet/...=-l",
+	"-gcflags=github.com/antlr4-go/...=-l",
+	"-gcflags=cel.dev/cel-go/parser/...=-l",
+	"-gcflags=cel.dev/cel-go/checker/...=-l",
+	"-gcflags=cel.dev/cel-go/common/...=-l",
+	"-gcflags=github.com/spf13/...=-l",
+	"-gcflags=go.yaml.in/...=-l",
+	"-gcflags=go.opentelemetry.io/otel/sdk/...=-l",
+}
 
 // build builds the programs in two checkouts of the tag. They have to be identical, and small.
 func (u *user) build(ctx context.Context, w io.Writer) error {

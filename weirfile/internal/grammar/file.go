@@ -7,8 +7,8 @@ import (
 
 // File is the shape of a whole file.
 var File = &Shape{Kind: Map, Def: "file", Fields: []Field{
-	{Name: "store", Doc: "where state is stored: memory, or the URL of a Redis or Valkey that several processes share", Default: "memory",
-		Examples: []any{"redis://127.0.0.1:6379/0", "redis+sentinel://a:26379,b:26379/main", "redis+cluster://a:7000,b:7000"}, Shape: store},
+	{Name: "store", Doc: "where state is stored: memory, or the URL of a Redis, Valkey or PostgreSQL that several processes share", Default: "memory",
+		Examples: []any{"redis://127.0.0.1:6379/0", "redis+sentinel://a:26379,b:26379/main", "redis+cluster://a:7000,b:7000", "postgres://weir@db.internal/weir"}, Shape: store},
 	{Name: "failover", Doc: "what happens when the store is slow or unavailable", Shape: failover},
 	{Name: "shares", Doc: "whether processes divide limits and decide by their parts without the store: the default of policies, and for limits that come with requests", Default: "off", Shape: shares},
 	{Name: "regions", Doc: "regions with stores of their own, which divide all limits", Shape: regions},
@@ -27,8 +27,8 @@ var File = &Shape{Kind: Map, Def: "file", Fields: []Field{
 }}
 
 var store = &Shape{
-	Kind: Text, Def: "store", Pattern: `^(memory|(redis|rediss|redis\+sentinel|rediss\+sentinel|redis\+cluster|rediss\+cluster)://\S+)$`,
-	Want: "want memory, or redis://HOST:PORT, rediss://…, redis+sentinel://… or redis+cluster://HOST:PORT,HOST:PORT",
+	Kind: Text, Def: "store", Pattern: `^(memory|(redis|rediss|redis\+sentinel|rediss\+sentinel|redis\+cluster|rediss\+cluster|postgres|postgresql)://\S+)$`,
+	Want: "want memory, or redis://HOST:PORT, rediss://…, redis+sentinel://…, redis+cluster://HOST:PORT,HOST:PORT or postgres://HOST/DATABASE",
 }
 
 var failover = &Shape{Kind: Map, Def: "failover", Fields: []Field{
@@ -36,7 +36,7 @@ var failover = &Shape{Kind: Map, Def: "failover", Fields: []Field{
 		Shape: &Shape{Kind: Duration, Shortest: time.Millisecond, Longest: time.Minute}},
 	{Name: "nodes", Doc: "the number of processes among which on_store_error: local divides a limit", Default: 1,
 		Shape: &Shape{Kind: Integer, Least: 1, Most: 100_000}},
-	{Name: "start_degraded", Doc: "start without Redis, or with a Redis that cannot keep limits, instead of exiting", Default: false, Shape: boolean},
+	{Name: "start_degraded", Doc: "start without the store, or with one that cannot keep limits, instead of exiting", Default: false, Shape: boolean},
 }}
 
 const wantShares = "want auto, off, or a map with lease and largest such as { lease: 10s, largest: 50 }"
@@ -63,7 +63,7 @@ var regions = &Shape{Kind: Map, Def: "regions", Fields: []Field{
 		}},
 	}},
 	{Name: "here", Doc: "the region of this process", Examples: []any{"eu"}, Shape: name},
-	{Name: "global", Doc: "the Redis or Valkey by which all regions share the rest", Examples: []any{"redis://global.internal:6379/0"}, Shape: store},
+	{Name: "global", Doc: "the Redis, Valkey or PostgreSQL by which all regions share the rest", Examples: []any{"redis://global.internal:6379/0"}, Shape: store},
 	{Name: "lease", Doc: "the time for which a process may use its part of the rest without it", Default: "10s",
 		Shape: &Shape{Kind: Duration, Shortest: time.Second, Longest: time.Hour}},
 }}

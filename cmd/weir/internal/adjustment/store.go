@@ -24,6 +24,9 @@ type Config struct {
 	// adjustments are in the process.
 	Conn func() redisstore.Conn
 
+	// Refused, if not nil, is the error of Set: processes without Conn cannot share adjustments.
+	Refused error
+
 	// Audit is the log of Conn.
 	Audit *audit.Log
 
@@ -110,6 +113,9 @@ func (s *Store) Lift(ctx context.Context, a Adjustment, e audit.Entry) (before *
 }
 
 func (s *Store) change(ctx context.Context, op string, a Adjustment, e audit.Entry) (before *Adjustment, _ audit.Entry, err error) {
+	if s.c.Refused != nil {
+		return nil, e, s.c.Refused
+	}
 	e.OK = audit.Yes()
 	if s.c.Conn == nil {
 		before, e, err = s.changeMemory(ctx, op, a, e)

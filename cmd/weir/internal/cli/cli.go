@@ -86,7 +86,7 @@ func newRoot(w *app) *cobra.Command {
 	root.AddCommand(
 		serveCommand(w), ratelimitCommand(w), checkCommand(w), testCommand(w), takeCommand(w), explainCommand(w), importCommand(w), edgeCommand(w),
 		applyCommand(w), rollbackCommand(w), versionsCommand(w), schemaCommand(w), goCommand(w), generateCommand(w),
-		keyCommand(w), auditCommand(w), tokenCommand(w), topCommand(w), versionCommand(w),
+		keyCommand(w), auditCommand(w), migrateCommand(w), tokenCommand(w), topCommand(w), versionCommand(w),
 	)
 	for _, c := range lab.Commands(lab.Config{
 		Stdin: w.stdin, Stdout: w.stdout, Stderr: w.stderr, Load: loadComplete,

@@ -17,6 +17,7 @@ var withoutJSON = map[string]string{
 	"serve":      "runs until it is stopped; --log json sets the form of its log",
 	"ratelimit":  "runs until it is stopped; LOG_FORMAT=json sets the form of its log",
 	"schema":     "prints JSON",
+	"migrate":    "prints one line, or SQL",
 	"go":         "passes its arguments to the go command",
 	"edge nginx": "prints a configuration of nginx",
 }

@@ -49,7 +49,7 @@ func takeCommand(w *app) *cobra.Command {
 	f.StringArrayVar(&t.limits, "limit", nil, "the `LIMIT`, such as '10/s burst 20'; may be repeated")
 	f.Int64VarP(&t.n, "n", "n", 1, "take `N` tokens; 0 takes none")
 	f.BoolVar(&t.peek, "peek", false, "print the decision without taking tokens")
-	f.StringVar(&t.store, "store", "", "use the Redis at `URL` directly, such as redis://127.0.0.1:6379")
+	f.StringVar(&t.store, "store", "", "use the store at `URL` directly, such as redis://127.0.0.1:6379")
 	f.StringVar(&t.server, "server", "", "call the server at `URL`")
 	f.StringVar(&t.tokenFile, "token-file", "", "`FILE` with the token of the HTTP API; else WEIR_HTTP_TOKEN_FILE, else the token in WEIR_HTTP_TOKEN")
 	f.StringVarP(&t.output, "output", "o", "text", "`FORMAT` of the output: text or json")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/cmd/weir/internal/certificate"
+	"github.com/floodweir/weir/cmd/weir/internal/postgres"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/weirfile"
@@ -22,7 +23,7 @@ type Config struct {
 	File string
 	Text string
 
-	// Store is "memory" or the URL of a Redis. It may contain a password: see [Redacted].
+	// Store is "memory" or the URL of a Redis or of PostgreSQL. It may contain a password: see [Redacted].
 	Store string
 
 	// Snapshot is the file that keeps the state of a memory store across restarts; none
@@ -254,9 +255,9 @@ func read(name string) (*weirfile.File, error) {
 // check validates the settings together.
 func (c *Config) check() (errs []error) {
 	if c.Snapshot != "" && c.Store != "memory" {
-		errs = append(errs, fmt.Errorf("--snapshot %q: want --store memory; Redis has its own persistence", c.Snapshot))
+		errs = append(errs, fmt.Errorf("--snapshot %q: want --store memory; a server has its own persistence", c.Snapshot))
 	}
-	if c.Published && c.Store == "memory" {
+	if c.Published && (c.Store == "memory" || postgres.Is(c.Store)) {
 		errs = append(errs, errors.New("--policies store: want the --store of a Redis, where policies are published"))
 	}
 	if c.Regions != nil && len(c.GRPC.QuotaService.Domains) > 0 {

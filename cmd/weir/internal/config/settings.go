@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/floodweir/weir/cmd/weir/internal/postgres"
 	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/redisstore"
 )
@@ -72,7 +73,7 @@ func settings() []Setting {
 		},
 		{
 			"store", "memory",
-			"store of the state: memory, or the `URL` of a Redis: redis://, rediss://, redis+sentinel:// or redis+cluster://HOST:PORT,HOST:PORT",
+			"store of the state: memory, or the `URL` of a Redis (redis://, rediss://, redis+sentinel:// or redis+cluster://HOST:PORT,HOST:PORT) or of a database (postgres://HOST/DATABASE)",
 			func(c *Config, v string) error { c.Store = v; return CheckStore(v) },
 		},
 		{
@@ -112,7 +113,7 @@ func settings() []Setting {
 			func(c *Config, v string) (err error) { c.Watch, err = parseBool(v); return err },
 		},
 		{
-			"deadline", failover.DefaultDeadline.String(), "`TIME` limit of a decision in Redis; after it, the policy's on_store_error decides",
+			"deadline", failover.DefaultDeadline.String(), "`TIME` limit of a decision in the store; after it, the policy's on_store_error decides",
 			func(c *Config, v string) (err error) { c.Deadline, err = parsePositive(v); return err },
 		},
 		{
@@ -125,7 +126,7 @@ func settings() []Setting {
 			},
 		},
 		{
-			"start-degraded", "false", "`true` to start without Redis, or with a Redis that cannot keep limits, instead of exiting",
+			"start-degraded", "false", "`true` to start without the store, or with one that cannot keep limits, instead of exiting",
 			func(c *Config, v string) (err error) { c.StartDegraded, err = parseBool(v); return err },
 		},
 		{
@@ -242,8 +243,12 @@ func CheckStore(v string) error {
 	if v == "memory" {
 		return nil
 	}
+	if postgres.Is(v) {
+		_, err := postgres.ParseURL(v)
+		return err
+	}
 	if _, err := redisstore.ParseURL(v); err != nil {
-		return fmt.Errorf("want memory, redis://HOST:PORT, rediss://…, redis+sentinel://… or redis+cluster://HOST:PORT,HOST:PORT: %w", err)
+		return fmt.Errorf("want memory, redis://HOST:PORT, rediss://…, redis+sentinel://…, redis+cluster://HOST:PORT,HOST:PORT or postgres://HOST/DATABASE: %w", err)
 	}
 	return nil
 }

@@ -65,8 +65,9 @@ func (in *Input) settings(f *fault.Collector) (s Settings, ca string) {
 }
 
 func (in *Input) redis(f *fault.Collector) (r Redis, ca string) {
-	if in.Store == "" || in.Store == "memory" {
-		f.Add("store", in.Store, "nginx keeps state in Redis: want a URL in --store, WEIR_STORE or store in the file")
+	if in.Store == "" || in.Store == "memory" || strings.HasPrefix(in.Store, "postgres") {
+		shown, _, _ := strings.Cut(in.Store, "://")
+		f.Add("store", shown, "nginx keeps state in Redis: want a URL in --store, WEIR_STORE or store in the file")
 		return r, ""
 	}
 	a, err := redisstore.ParseURL(in.Store)

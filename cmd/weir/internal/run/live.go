@@ -23,9 +23,7 @@ func (p *Program) newLive() (err error) {
 		Program: p.version, State: p.nodeState, Snapshot: p.observers.traffic.Snapshot, Details: live.Details(p.observers.traffic),
 		Seed: p.observers.seed, UseSeed: p.observers.traffic.SetSeed, Secret: p.observers.names.Secret(), UseSecret: p.observers.names.Use, Log: p.log,
 	}
-	if p.stores.redis != nil {
-		x.Conn = p.stores.conn
-	}
+	x.Conn = p.stores.inRedis()
 	if p.exchange, err = nodes.New(x); err != nil {
 		return err
 	}
@@ -33,8 +31,8 @@ func (p *Program) newLive() (err error) {
 		Exchange: p.exchange, Recorder: p.observers.traffic, Policies: func() *policy.Set { return p.ready.current().policies },
 		Names: p.observers.names, Notices: live.Audit(p.audit), Log: p.log.With("interface", "admin"),
 	}
-	if p.stores.redis != nil {
-		c.Newest, c.Programs = live.Published(p.stores.conn), live.Instances(p.stores.conn)
+	if x.Conn != nil {
+		c.Newest, c.Programs = live.Published(x.Conn), live.Instances(x.Conn)
 	}
 	p.live, err = live.New(c)
 	return err
@@ -72,11 +70,11 @@ func (p *Program) nodeState() nodes.State {
 	if v := p.reloader.published.Load(); v != nil {
 		s.Version = v.number
 	}
-	if p.stores.redis == nil {
+	if p.stores.server == nil {
 		return s
 	}
 	s.Store, s.Shares = string(p.stores.breaker.Stats().State), p.stores.shares.Stats().Shares
-	if p.stores.conn() == nil {
+	if !p.stores.server.Connected() {
 		s.Store = string(failover.Down)
 	}
 	if s.Store != string(failover.Up) {

@@ -9,24 +9,26 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/adjustment"
 	"github.com/floodweir/weir/cmd/weir/internal/admin"
 	"github.com/floodweir/weir/cmd/weir/internal/audit"
+	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/operate"
+	"github.com/floodweir/weir/cmd/weir/internal/problem"
 	"github.com/floodweir/weir/policy"
-	"github.com/floodweir/weir/redisstore"
 )
 
 // openOperations opens the audit log and the adjustments, and reads those of the store. If the store
 // does not return them in time, the program starts without them.
 func (p *Program) openOperations(ctx context.Context) error {
-	var conn func() redisstore.Conn
-	if p.stores.redis != nil {
-		conn = p.stores.conn
-	}
+	conn := p.stores.inRedis()
 	log := p.log.With("interface", "admin")
 	var err error
 	if p.audit, err = audit.New(audit.Config{Conn: conn, Log: log, Names: p.observers.names}); err != nil {
 		return err
 	}
-	p.reloader.adjustments = adjustment.New(adjustment.Config{Conn: conn, Audit: p.audit, Changed: p.reloader.adjust, Log: log})
+	c := adjustment.Config{Conn: conn, Audit: p.audit, Changed: p.reloader.adjust, Log: log}
+	if conn == nil && p.stores.server != nil {
+		c.Refused = problem.Invalid("store", config.Redacted(p.config.Store), "a Redis: it shares adjustments of keys among all processes, and PostgreSQL does not")
+	}
+	p.reloader.adjustments = adjustment.New(c)
 	p.reloader.adjusting.Set(0, adjustment.ForPrograms(nil))
 	if err := p.reloader.adjustments.Load(ctx); err != nil {
 		log.Error("adjustments of keys unavailable: starting without them", "error", err)

@@ -18,11 +18,13 @@ func (p *Program) newQuota() (*rlqs.Server, error) {
 		p.log.Warn("grpc.quota_service.after_expiry: allow: clients whose assignment has expired admit every request, so limits have no bound")
 	}
 	qc := rlqs.Config{
-		Ledger: ledger{conn: p.stores.conn}, Domains: c.Domains, TTL: c.TTL, AfterExpiry: rlqs.AfterExpiry{Reuse: c.Reuse, Allow: c.Allow},
+		Domains: c.Domains, TTL: c.TTL, AfterExpiry: rlqs.AfterExpiry{Reuse: c.Reuse, Allow: c.Allow},
 		Shadow: p.config.GRPC.Shadow, Log: p.log.With("interface", "grpc"), Observe: p.observers.quota,
 	}
-	if p.stores.redis == nil {
+	if p.stores.server == nil {
 		qc.Ledger, qc.Volatile = share.NewMemory(nil), true
+	} else {
+		qc.Ledger = p.stores.server.Ledger()
 	}
 	s, err := rlqs.New(qc)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/explain"
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
 	"github.com/floodweir/weir/cmd/weir/internal/ratelimit"
-	"github.com/floodweir/weir/cmd/weir/internal/redisconn"
+	"github.com/floodweir/weir/cmd/weir/internal/storeconn"
 	"github.com/floodweir/weir/denycache"
 	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/policy"
@@ -22,13 +22,8 @@ import (
 	"github.com/floodweir/weir/share/regions"
 )
 
-const (
-	// restPrefix begins the names of keys in the global Redis, which may be the Redis of a region too.
-	restPrefix = redisstore.DefaultPrefix + ":1:rest"
-
-	// restDeadline bounds the time of a decision by the rest: the global Redis may be far away.
-	restDeadline = time.Second
-)
+// restDeadline bounds the time of a decision by the rest: the global store may be far away.
+const restDeadline = time.Second
 
 // A regional holds the parts and the stores by which a process of a region decides.
 type regional struct {
@@ -38,10 +33,10 @@ type regional struct {
 	store      *regions.Store
 	policies   atomic.Pointer[policy.Set]
 
-	global  *redisconn.Conn // nil without a rest, as the next two
+	global  *storeconn.Conn // nil without a rest, as the next two
 	shares  *share.Store    // of the rest
 	breaker *failover.Store // below shares
-	lag     atomic.Int64    // of the last call of the global Redis, in ns
+	lag     atomic.Int64    // of the last call of the global store, in ns
 }
 
 // divideByRegions makes the store of this process decide by the part of its region, and by the rest.
@@ -82,19 +77,19 @@ func (s *stores) undivided() weir.Store {
 	return s.main
 }
 
-// open opens the store of the rest: shares in the global Redis. The program also starts without that.
+// open opens the store of the rest: shares in the global store. The program also starts without that.
 func (r *regional) open(ctx context.Context, s *stores, c *config.Config, log *slog.Logger) (weir.Store, error) {
 	log = log.With("store_of", "the rest of all regions")
 	deadline := max(c.Deadline, restDeadline)
-	global, err := redisconn.Open(ctx, redisconn.Config{
-		URL: c.Regions.Global, Name: config.Redacted(c.Regions.Global), Prefix: restPrefix, StartDegraded: true, Timeout: max(redisstore.DefaultTimeout, deadline), Log: log,
+	global, err := storeconn.Open(ctx, storeconn.Config{
+		URL: c.Regions.Global, Name: config.Redacted(c.Regions.Global), Rest: true, StartDegraded: true, Timeout: max(redisstore.DefaultTimeout, deadline), Log: log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	r.global = global
 	s.stops = append(s.stops, global.Close)
-	r.shares, err = share.New(global, ledger{global.Conn, restPrefix}, share.Config{Lease: c.Regions.Lease, Timeout: deadline})
+	r.shares, err = share.New(global, global.Ledger(), share.Config{Lease: c.Regions.Lease, Timeout: deadline})
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +108,7 @@ func (r *regional) open(ctx context.Context, s *stores, c *config.Config, log *s
 	return r.shares.Over(r.breaker, denials), nil
 }
 
-// logRest returns a function that logs each change of the state of the global Redis.
+// logRest returns a function that logs each change of the state of the global store.
 func logRest(log *slog.Logger) func(failover.Change) {
 	last := failover.Up
 	return func(c failover.Change) {
@@ -128,7 +123,7 @@ func logRest(log *slog.Logger) func(failover.Change) {
 	}
 }
 
-// called records the time of a call of the global Redis.
+// called records the time of a call of the global store.
 func (r *regional) called(_ context.Context, _ weir.Verb, _ bool, start time.Time, err error) {
 	if err == nil {
 		r.lag.Store(int64(time.Since(start)))

@@ -17,9 +17,9 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
 	"github.com/floodweir/weir/cmd/weir/internal/programs"
 	"github.com/floodweir/weir/cmd/weir/internal/ratelimit"
-	"github.com/floodweir/weir/cmd/weir/internal/redisconn"
 	"github.com/floodweir/weir/cmd/weir/internal/rlqs"
 	"github.com/floodweir/weir/cmd/weir/internal/rls"
+	"github.com/floodweir/weir/cmd/weir/internal/storeconn"
 	"github.com/floodweir/weir/cmd/weir/internal/watch"
 	"github.com/floodweir/weir/protect"
 	"github.com/floodweir/weir/weirfile"
@@ -97,9 +97,9 @@ func (r *reloader) stop() {
 
 // watchedFiles returns the files that a reload reads.
 func watchedFiles(c *config.Config) (paths []string) {
-	names := redisconn.Files(c.Store)
+	names := storeconn.Files(c.Store)
 	if c.Regions != nil {
-		names = append(names, redisconn.Files(c.Regions.Global)...)
+		names = append(names, storeconn.Files(c.Regions.Global)...)
 	}
 	names = append(names, c.File, c.GRPC.Config, c.Admin.TokenFile, c.HTTP.TokenFile, c.RESP.PasswordFile)
 	for _, path := range names {

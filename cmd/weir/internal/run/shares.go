@@ -3,15 +3,11 @@ package run
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/policy"
-	"github.com/floodweir/weir/redisstore"
 	"github.com/floodweir/weir/share"
-	"github.com/floodweir/weir/share/redisledger"
 )
 
 // A division selects the limits that processes divide.
@@ -34,7 +30,7 @@ func (s *stores) divide(g *generation, log *slog.Logger) {
 	case !any:
 		d = nil
 	case s.shares == nil && s.divided.Load() == nil:
-		log.Warn("shares have no effect: a memory store has no other processes to divide limits among; set the store to a Redis", "store", s.name)
+		log.Warn("shares have no effect: a memory store has no other processes to divide limits among; set the store to a Redis or PostgreSQL", "store", s.name)
 	}
 	s.divided.Store(d)
 }
@@ -57,41 +53,6 @@ func returnShares(s *share.Store, log *slog.Logger) {
 	if err := s.Close(); err != nil {
 		log.Warn("shares not returned: others get them when their leases end", "error", err)
 	}
-}
-
-// A ledger is the ledger in a Redis, whose connection may be replaced. The names of its keys begin with
-// prefix.
-type ledger struct {
-	conn   func() redisstore.Conn
-	prefix string
-}
-
-var errNotConnected = fmt.Errorf("ledger: %w: not connected", weir.ErrUnavailable)
-
-func (l ledger) current() (share.Ledger, error) {
-	conn := l.conn()
-	if conn == nil {
-		return nil, errNotConnected
-	}
-	return redisledger.New(conn, l.prefix)
-}
-
-// Load implements [share.Ledger].
-func (l ledger) Load(ctx context.Context, names []string, rows []share.Stored) (time.Time, error) {
-	to, err := l.current()
-	if err != nil {
-		return time.Time{}, err
-	}
-	return to.Load(ctx, names, rows)
-}
-
-// Swap implements [share.Ledger].
-func (l ledger) Swap(ctx context.Context, swaps []share.Swap) error {
-	to, err := l.current()
-	if err != nil {
-		return err
-	}
-	return to.Swap(ctx, swaps)
 }
 
 // explainShares returns how a limit of a key is divided, or the reason why it is not. Both are zero if

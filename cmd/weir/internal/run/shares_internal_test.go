@@ -1,7 +1,6 @@
 package run
 
 import (
-	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -10,7 +9,6 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
-	"github.com/floodweir/weir/redisstore"
 	"github.com/floodweir/weir/share"
 	"github.com/floodweir/weir/weirfile"
 )
@@ -72,16 +70,5 @@ func TestExplainShares(t *testing.T) {
 	divideBy(t, s, log, "shares: auto\n")
 	if v, err := s.explainShares(t.Context(), "k", limit); v != nil || err == nil || !strings.Contains(err.Error(), "memory of this process") {
 		t.Errorf("explainShares in memory = %+v, %v, want the reason", v, err)
-	}
-}
-
-// TestLedgerWithoutConnection checks that a ledger without a connection is unavailable.
-func TestLedgerWithoutConnection(t *testing.T) {
-	l := ledger{conn: func() redisstore.Conn { return nil }}
-	if _, err := l.Load(t.Context(), []string{"a"}, make([]share.Stored, 1)); !errors.Is(err, weir.ErrUnavailable) {
-		t.Errorf("Load = %v, want ErrUnavailable", err)
-	}
-	if err := l.Swap(t.Context(), []share.Swap{{Name: "a"}}); !errors.Is(err, weir.ErrUnavailable) {
-		t.Errorf("Swap = %v, want ErrUnavailable", err)
 	}
 }

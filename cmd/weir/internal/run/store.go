@@ -10,7 +10,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
-	"github.com/floodweir/weir/cmd/weir/internal/redisconn"
+	"github.com/floodweir/weir/cmd/weir/internal/storeconn"
 	"github.com/floodweir/weir/denycache"
 	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/memstore"
@@ -19,7 +19,7 @@ import (
 	"github.com/floodweir/weir/share"
 )
 
-// OpenStore opens a store: "memory", or the URL of a Redis that must be reachable. The
+// OpenStore opens a store: "memory", or the URL of a server that must be reachable. The
 // returned function closes it.
 func OpenStore(name string) (weir.Store, func(), error) {
 	if name == "memory" {
@@ -29,14 +29,14 @@ func OpenStore(name string) (weir.Store, func(), error) {
 		}
 		return store, stop, nil
 	}
-	store, _, stop, err := redisconn.Dial(context.Background(), name)
+	store, _, stop, err := storeconn.Dial(context.Background(), name)
 	return store, stop, err
 }
 
 // OpenConn connects to the Redis at url, which must be reachable. The returned function
 // closes the connection.
 func OpenConn(url string) (redisstore.Conn, func(), error) {
-	_, conn, stop, err := redisconn.Dial(context.Background(), url)
+	_, conn, stop, err := storeconn.Dial(context.Background(), url)
 	return conn, stop, err
 }
 
@@ -58,13 +58,13 @@ func openMemory(snapshot string, log *slog.Logger) (*memstore.Store, func(), err
 
 // stores are the stores of the program.
 type stores struct {
-	name  string          // without a password
-	main  weir.Store      // decides; with metrics and, if it is a Redis, shares, a deadline and repeated denials
-	redis *redisconn.Conn // nil: the store is in memory
-	local weir.Store      // this process's part of each limit, for on_store_error: local
+	name   string          // without a password
+	main   weir.Store      // decides; with metrics and, if it is in a server, shares, a deadline and repeated denials
+	server *storeconn.Conn // nil: the store is in memory
+	local  weir.Store      // this process's part of each limit, for on_store_error: local
 
-	breaker *failover.Store // below main, if it is a Redis; else nil
-	shares  *share.Store    // above and below breaker, if it is a Redis; else nil
+	breaker *failover.Store // below main, if it is in a server; else nil
+	shares  *share.Store    // above and below breaker, if it is in a server; else nil
 	divided atomic.Pointer[division]
 
 	regional *regional // between main and the other stores; nil without regions
@@ -99,18 +99,18 @@ func (s *stores) open(ctx context.Context, c *config.Config, m *metrics.Metrics,
 		s.stops = append(s.stops, stop)
 		return store, nil
 	}
-	r, err := redisconn.Open(ctx, redisconn.Config{
+	r, err := storeconn.Open(ctx, storeconn.Config{
 		URL: c.Store, Name: s.name, StartDegraded: c.StartDegraded, Timeout: max(redisstore.DefaultTimeout, c.Deadline), Observe: func(err error) { m.Misconfigured(err != nil) }, Log: log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.redis = r
+	s.server = r
 	s.stops = append(s.stops, r.Close)
 	return r, nil
 }
 
-// build adds metrics to raw and, if it is a Redis, a deadline, a circuit breaker, a cache of denials
+// build adds metrics to raw and, if it is in a server, a deadline, a circuit breaker, a cache of denials
 // and shares. Shares decide before the others, so that they do while the circuit breaker is open. It
 // also opens the store for local decisions.
 func (s *stores) build(raw weir.Store, c *config.Config, m *metrics.Metrics, log *slog.Logger) error {
@@ -122,12 +122,12 @@ func (s *stores) build(raw weir.Store, c *config.Config, m *metrics.Metrics, log
 	if s.local, err = failover.NewLocal(local, max(1, c.Nodes)); err != nil {
 		return err
 	}
-	if s.redis == nil {
+	if s.server == nil {
 		s.main = m.Store(raw)
 		return nil
 	}
 	// A call for a renewal holds up those of requests, which the breaker measures from their own.
-	s.shares, err = share.New(raw, ledger{conn: s.conn}, share.Config{Timeout: max(c.Deadline, time.Millisecond), Terms: s.terms})
+	s.shares, err = share.New(raw, s.server.Ledger(), share.Config{Timeout: max(c.Deadline, time.Millisecond), Terms: s.terms})
 	if err != nil {
 		return err
 	}
@@ -193,30 +193,38 @@ func (s *stores) withFallback(mode policy.FailMode) weir.Store {
 	return failover.WithFallback(s.main, fallback)
 }
 
-// conn returns the connection to the Redis, or nil while there is none.
-func (s *stores) conn() redisstore.Conn {
-	if s.redis == nil {
+// inRedis returns s.conn, or nil if the store is not a Redis.
+func (s *stores) inRedis() func() redisstore.Conn {
+	if s.server == nil || !s.server.Redis() {
 		return nil
 	}
-	return s.redis.Conn()
+	return s.conn
+}
+
+// conn returns the connection to the Redis, or nil while there is none.
+func (s *stores) conn() redisstore.Conn {
+	if s.server == nil {
+		return nil
+	}
+	return s.server.Conn()
 }
 
 // reload reads the files again that the URLs of stores name.
 func (s *stores) reload() {
-	if s.redis != nil {
-		s.redis.Reload()
+	if s.server != nil {
+		s.server.Reload()
 	}
 	if s.regional != nil && s.regional.global != nil {
 		s.regional.global.Reload()
 	}
 }
 
-// problem returns what is wrong with the configuration of the Redis; nil for nothing.
+// problem returns what is wrong with the configuration of the server; nil for nothing.
 func (s *stores) problem() error {
-	if s.redis == nil {
+	if s.server == nil {
 		return nil
 	}
-	return s.redis.Problem()
+	return s.server.Problem()
 }
 
 // available reports whether requests are decided by the store.

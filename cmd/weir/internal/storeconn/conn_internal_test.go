@@ -1,4 +1,4 @@
-package redisconn
+package storeconn
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/redisstore"
+	"github.com/floodweir/weir/cmd/weir/internal/setup"
 )
 
 // A server is a Redis of a test.
@@ -36,15 +36,15 @@ func (s *server) set(change func(*server)) {
 	change(s)
 }
 
-func (s *server) dial(_ context.Context, a redisstore.Address) (*link, error) {
+func (s *server) dial(_ context.Context, a address) (*link, error) {
 	s.dials.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.down:
 		return nil, fmt.Errorf("refused: %w", weir.ErrUnavailable)
-	case s.password != "" && a.Password != s.password:
-		return nil, &SetupError{"WRONGPASS", "correct it"}
+	case s.password != "" && a.redis.Password != s.password:
+		return nil, setup.New("WRONGPASS", "correct it")
 	}
 	l := &session{server: s}
 	return &link{store: l, check: l.check, close: l.close}, nil
@@ -57,10 +57,10 @@ type session struct {
 	calls  sync.WaitGroup
 }
 
-func (l *session) check(context.Context) (redisstore.ServerInfo, error) {
+func (l *session) check(context.Context) (serverInfo, error) {
 	l.server.mu.Lock()
 	defer l.server.mu.Unlock()
-	return redisstore.ServerInfo{Server: "redis"}, l.server.problem
+	return serverInfo{name: "redis"}, l.server.problem
 }
 
 func (l *session) Do(_ context.Context, r weir.Request) (weir.Decision, error) {
@@ -173,15 +173,15 @@ func TestStartRefusesSetup(t *testing.T) {
 		for _, problem := range []func(*server){
 			func(s *server) { s.password = "two" },
 			func(s *server) {
-				s.password, s.problem = "", &SetupError{"maxmemory-policy is allkeys-lru", "noeviction"}
+				s.password, s.problem = "", setup.New("maxmemory-policy is allkeys-lru", "noeviction")
 			},
 		} {
 			s.set(problem)
 			began := time.Now()
 			_, err := open(t.Context(), c, s.dial)
-			var setup *SetupError
-			if !errors.As(err, &setup) || !strings.Contains(err.Error(), setup.Fix) || time.Since(began) != 0 {
-				t.Errorf("Open = %v after %v, want a SetupError at once", err, time.Since(began))
+			var wrong *setup.Error
+			if !errors.As(err, &wrong) || !strings.Contains(err.Error(), wrong.Fix) || time.Since(began) != 0 {
+				t.Errorf("Open = %v after %v, want a setup.Error at once", err, time.Since(began))
 			}
 		}
 		if s.closed.Load() != 1 {
@@ -206,7 +206,7 @@ func TestStartDegraded(t *testing.T) {
 		if _, err := k.Do(t.Context(), request); !errors.Is(err, weir.ErrUnavailable) || k.Problem() == nil {
 			t.Errorf("Do = %v, problem %v, want ErrUnavailable and WRONGPASS", err, k.Problem())
 		}
-		s.set(func(s *server) { s.password, s.problem = "one", &SetupError{"replica", "name the primary"} })
+		s.set(func(s *server) { s.password, s.problem = "one", setup.New("replica", "name the primary") })
 		pass(2 * lastRetry)
 		if _, err := k.Do(t.Context(), request); err != nil || k.Problem() == nil || !strings.Contains(k.Problem().Error(), "replica") {
 			t.Errorf("Do = %v, problem %v, want a decision and the problem", err, k.Problem())
@@ -233,7 +233,7 @@ func TestProblemAtRunTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer k.Close()
-		s.set(func(s *server) { s.problem = &SetupError{"maxmemory-policy is volatile-ttl", "noeviction"} })
+		s.set(func(s *server) { s.problem = setup.New("maxmemory-policy is volatile-ttl", "noeviction") })
 		pass(CheckInterval + 1)
 		if k.Problem() == nil {
 			t.Error("no problem after CheckInterval")

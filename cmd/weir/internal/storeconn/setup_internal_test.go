@@ -1,4 +1,4 @@
-package redisconn
+package storeconn
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/setup"
 	"github.com/floodweir/weir/redisstore"
 )
 
@@ -35,9 +36,9 @@ func TestExplain(t *testing.T) {
 		"remote error: tls: certificate required":                                         "?cert=FILE&key=FILE",
 	} {
 		err := explain(fmt.Errorf("rueidis: %w: %w", weir.ErrUnavailable, redisstore.ServerError(text)), a)
-		var setup *SetupError
-		if !errors.As(err, &setup) || !errors.Is(err, weir.ErrUnavailable) || !strings.Contains(err.Error(), want) || setup.Fix == "" {
-			t.Errorf("explain(%q) = %v, want a SetupError with %q", text, err, want)
+		var wrong *setup.Error
+		if !errors.As(err, &wrong) || !errors.Is(err, weir.ErrUnavailable) || !strings.Contains(err.Error(), want) || wrong.Fix == "" {
+			t.Errorf("explain(%q) = %v, want a setup.Error with %q", text, err, want)
 		}
 	}
 	for _, text := range []string{"LOADING Redis is loading the dataset in memory", "dial tcp: connection refused", "OOM command not allowed", "MISCONF Redis is configured to save RDB snapshots"} {
@@ -82,8 +83,8 @@ func TestAccess(t *testing.T) {
 			t.Errorf("checkAccess(%q) = %v, want %q", failed, err, want)
 		}
 	}
-	if err := checkAccess([]string{"SET", "OOM command not allowed"}, a); !errors.Is(err, weir.ErrUnavailable) || errors.As(err, new(*SetupError)) {
-		t.Errorf("a full Redis: %v, want ErrUnavailable that is no SetupError", err)
+	if err := checkAccess([]string{"SET", "OOM command not allowed"}, a); !errors.Is(err, weir.ErrUnavailable) || errors.As(err, new(*setup.Error)) {
+		t.Errorf("a full Redis: %v, want ErrUnavailable that is no setup.Error", err)
 	}
 }
 

@@ -1,4 +1,4 @@
-package redisconn
+package storeconn
 
 import (
 	"context"
@@ -11,21 +11,9 @@ import (
 	"strings"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/setup"
 	"github.com/floodweir/weir/redisstore"
 )
-
-// A SetupError is a problem that remains until the configuration changes. It wraps
-// weir.ErrUnavailable.
-type SetupError struct {
-	Problem string // what is wrong, without secrets
-	Fix     string // what to change
-}
-
-// Error implements error.
-func (e *SetupError) Error() string { return e.Problem + ": " + e.Fix }
-
-// Unwrap returns weir.ErrUnavailable.
-func (e *SetupError) Unwrap() error { return weir.ErrUnavailable }
 
 // commands are the permissions that the program needs, as in docs/redis.md. Those behind
 // the comment are for clusters.
@@ -96,19 +84,19 @@ func inspect(ctx context.Context, store *redisstore.Store, conn redisstore.Conn,
 func checkInfo(info redisstore.ServerInfo, cluster bool) error {
 	switch {
 	case info.Mode == "cluster" && !cluster:
-		return &SetupError{"the server is a node of a Redis Cluster", "use redis+cluster:// (or rediss+cluster://) in the URL"}
+		return setup.New("the server is a node of a Redis Cluster", "use redis+cluster:// (or rediss+cluster://) in the URL")
 	case info.ReplicaOf != "" && !cluster:
 		return replica("the server is a replica of " + info.ReplicaOf)
 	}
 	if p := info.Eviction; p != "" && p != "noeviction" {
-		return &SetupError{fmt.Sprintf("maxmemory-policy is %s, want noeviction: Redis would evict keys in use, which resets their limits", p),
-			"run CONFIG SET maxmemory-policy noeviction, and write maxmemory-policy noeviction in redis.conf"}
+		return setup.New(fmt.Sprintf("maxmemory-policy is %s, want noeviction: Redis would evict keys in use, which resets their limits", p),
+			"run CONFIG SET maxmemory-policy noeviction, and write maxmemory-policy noeviction in redis.conf")
 	}
 	return nil
 }
 
 func replica(problem string) error {
-	return &SetupError{problem, "name the primary in the URL, or use redis+sentinel://SENTINEL:26379/PRIMARY, which follows a failover"}
+	return setup.New(problem, "name the primary in the URL, or use redis+sentinel://SENTINEL:26379/PRIMARY, which follows a failover")
 }
 
 // checkAccess checks the reply of the access script.
@@ -157,8 +145,8 @@ func permission(problem string, a redisstore.Address) error {
 	if a.DB != 0 {
 		all = append(all, "+select")
 	}
-	return &SetupError{fmt.Sprintf("the Redis user %s %s", user(a), problem),
-		fmt.Sprintf("run ACL SETUSER %s '%s' %s", user(a), keys, strings.Join(all, " "))}
+	return setup.New(fmt.Sprintf("the Redis user %s %s", user(a), problem),
+		fmt.Sprintf("run ACL SETUSER %s '%s' %s", user(a), keys, strings.Join(all, " ")))
 }
 
 func user(a redisstore.Address) string {
@@ -170,9 +158,9 @@ func user(a redisstore.Address) string {
 
 var quotedCommand = regexp.MustCompile(`'([a-zA-Z|]+)'`)
 
-// explain returns a SetupError for err if there is one to return, and err otherwise.
+// explain returns a setup.Error for err if there is one to return, and err otherwise.
 func explain(err error, a redisstore.Address) error {
-	var known *SetupError
+	var known *setup.Error
 	if err == nil || errors.As(err, &known) {
 		return err
 	}
@@ -181,9 +169,9 @@ func explain(err error, a redisstore.Address) error {
 	const secret = "correct the user and the password in the URL, or its password_file"
 	switch {
 	case has("WRONGPASS"), has("invalid username-password"), has("ERR invalid password"), has("called without any password configured"):
-		return &SetupError{fmt.Sprintf("Redis refuses the password of the user %s (WRONGPASS)", user(a)), secret}
+		return setup.New(fmt.Sprintf("Redis refuses the password of the user %s (WRONGPASS)", user(a)), secret)
 	case has("NOAUTH"):
-		return &SetupError{"Redis requires a password (NOAUTH)", "put a user and a password into the URL: redis://USER@HOST:PORT?password_file=FILE"}
+		return setup.New("Redis requires a password (NOAUTH)", "put a user and a password into the URL: redis://USER@HOST:PORT?password_file=FILE")
 	case has("NOPERM") && deniedKey(text):
 		return permission("may not use keys that begin with "+strings.Trim(keys, "~*")+" (NOPERM)", a)
 	case has("NOPERM"):
@@ -193,22 +181,22 @@ func explain(err error, a redisstore.Address) error {
 		}
 		return permission("may not run "+which+" (NOPERM)", a)
 	case has("DB index is out of range"), has("invalid DB index"):
-		return &SetupError{fmt.Sprintf("database %d does not exist", a.DB), "use a lower number behind the / of the URL, or raise databases in redis.conf"}
+		return setup.New(fmt.Sprintf("database %d does not exist", a.DB), "use a lower number behind the / of the URL, or raise databases in redis.conf")
 	case has("READONLY"):
 		return replica("the server is a read-only replica")
 	case has("cluster support disabled"):
-		return &SetupError{"the server is not a node of a Redis Cluster", "use redis:// (or rediss://) in the URL"}
+		return setup.New("the server is not a node of a Redis Cluster", "use redis:// (or rediss://) in the URL")
 	case has("DENIED Redis is running in protected mode"):
-		return &SetupError{"Redis is in protected mode and accepts only connections from its own machine", "set a password in Redis (requirepass or an ACL user), or bind it to a private address"}
+		return setup.New("Redis is in protected mode and accepts only connections from its own machine", "set a password in Redis (requirepass or an ACL user), or bind it to a private address")
 	case has("received unknown message type"): // a byte that begins no reply
-		return &SetupError{"the server at this port is not Redis", "name the port of Redis in the URL"}
+		return setup.New("the server at this port is not Redis", "name the port of Redis in the URL")
 	case has("want 6.2 or later"):
-		return &SetupError{strings.TrimPrefix(text, "redisstore: "+weir.ErrUnavailable.Error()+": "), "upgrade the server"}
+		return setup.New(strings.TrimPrefix(text, "redisstore: "+weir.ErrUnavailable.Error()+": "), "upgrade the server")
 	}
 	return explainTLS(err, has)
 }
 
-// explainTLS returns a SetupError for an error of a TLS handshake, and err otherwise.
+// explainTLS returns a setup.Error for an error of a TLS handshake, and err otherwise.
 func explainTLS(err error, has func(string) bool) error {
 	var (
 		authority x509.UnknownAuthorityError
@@ -218,23 +206,23 @@ func explainTLS(err error, has func(string) bool) error {
 	)
 	switch {
 	case errors.As(err, &authority):
-		return &SetupError{"the certificate of Redis is signed by an unknown authority", "name the file of the authority: ?ca=FILE in the URL"}
+		return setup.New("the certificate of Redis is signed by an unknown authority", "name the file of the authority: ?ca=FILE in the URL")
 	case errors.As(err, &host):
-		return &SetupError{"the certificate of Redis is for another name: " + host.Error(), "name the host of the certificate in the URL, or add ?server_name=NAME"}
+		return setup.New("the certificate of Redis is for another name: "+host.Error(), "name the host of the certificate in the URL, or add ?server_name=NAME")
 	case errors.As(err, &invalid):
-		return &SetupError{"the certificate of Redis is not valid: " + invalid.Error(), "renew it"}
+		return setup.New("the certificate of Redis is not valid: "+invalid.Error(), "renew it")
 	case errors.As(err, &record):
 		return plainPort()
 	case has("certificate required"), has("bad certificate"), has("unknown certificate authority"), has("certificate expired"):
-		return &SetupError{"Redis refuses the client certificate, or requires one", "name a certificate that Redis accepts: ?cert=FILE&key=FILE in the URL"}
+		return setup.New("Redis refuses the client certificate, or requires one", "name a certificate that Redis accepts: ?cert=FILE&key=FILE in the URL")
 	}
 	return err
 }
 
 func plainPort() error {
-	return &SetupError{"the URL selects TLS (rediss), but the port of Redis is without TLS", "use redis:// in the URL, or the port of tls-port in redis.conf"}
+	return setup.New("the URL selects TLS (rediss), but the port of Redis is without TLS", "use redis:// in the URL, or the port of tls-port in redis.conf")
 }
 
 func tlsPort() error {
-	return &SetupError{"the URL selects no TLS (redis), but the port of Redis requires TLS", "use rediss:// in the URL (with ?ca=FILE for a private authority)"}
+	return setup.New("the URL selects no TLS (redis), but the port of Redis requires TLS", "use rediss:// in the URL (with ?ca=FILE for a private authority)")
 }

@@ -1,14 +1,14 @@
-// Package redisconn connects the program to Redis: at the start, after an outage, and when
+// Package storeconn connects the program to Redis or PostgreSQL: at the start, after an outage, and when
 // a password or a certificate changes.
 //
-//	conn, err := redisconn.Open(ctx, redisconn.Config{URL: "redis://127.0.0.1:6379"})
+//	conn, err := storeconn.Open(ctx, storeconn.Config{URL: "redis://127.0.0.1:6379"})
 //	…
 //	defer conn.Close()
 //	decision, err := conn.Do(ctx, request) // a weir.Store
 //
 // # Errors
 //
-// A [SetupError] is a problem that remains until the configuration of the program or of
+// A [setup.Error] is a problem that remains until the configuration of the program or of
 // Redis changes. Examples are a wrong password, a missing permission, TLS on one side only, a
 // replica and eviction. It names what to change. Open fails with it at once. If Redis does not respond,
 // Open tries again for StartWait. With Config.StartDegraded it does neither, and the
@@ -18,4 +18,4 @@
 //
 // A Conn is safe for concurrent use. Reload replaces the connection without an error for
 // the decisions in progress.
-package redisconn
+package storeconn

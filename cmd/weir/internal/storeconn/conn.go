@@ -1,4 +1,4 @@
-package redisconn
+package storeconn
 
 import (
 	"context"
@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/postgres"
+	"github.com/floodweir/weir/cmd/weir/internal/setup"
 	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/internal/waitqueue"
 	"github.com/floodweir/weir/redisstore"
 )
 
 const (
-	// StartWait is the time in which Redis has to respond at the start.
+	// StartWait is the time in which the server has to respond at the start.
 	StartWait = 10 * time.Second
 
 	// CheckInterval is the time between two checks of a connection.
@@ -35,13 +37,14 @@ const (
 type Config struct {
 	URL string
 
-	// Prefix begins the names of keys; redisstore.DefaultPrefix if empty.
-	Prefix string
+	// Rest opens the store of the rest of regions, which has keys of its own. It may be in the
+	// server of the store of a region.
+	Rest bool
 
 	// Name is the URL without secrets, for the log.
 	Name string
 
-	// StartDegraded starts without Redis, and with a problem that is a SetupError.
+	// StartDegraded starts without the server, and with a problem that is a setup.Error.
 	StartDegraded bool
 
 	// Timeout bounds a round trip, as redisstore.Config.Timeout.
@@ -53,19 +56,19 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// A Conn is a weir.Store in Redis. Until it is connected, every request returns the error of
-// the last attempt. Afterwards the client connects again by itself.
+// A Conn is a weir.Store in Redis or PostgreSQL. Until it is connected, every request returns the
+// error of the last attempt. Afterwards the client connects again by itself.
 type Conn struct {
 	config Config
-	dial   func(context.Context, redisstore.Address) (*link, error)
+	dial   func(context.Context, address) (*link, error)
 
 	current atomic.Pointer[link]  // nil: not connected yet
 	err     atomic.Pointer[error] // of the last attempt to connect
 	problem atomic.Pointer[error] // nil: none
 
 	mu      sync.Mutex
-	address redisstore.Address  // of current or, without one, of the next attempt
-	next    *redisstore.Address // has other secrets than address; nil: none
+	address address  // of current or, without one, of the next attempt
+	next    *address // has other secrets than address; nil: none
 
 	wake   chan struct{} // has an element after Reload
 	failed string        // the last error of replace in the log; used by maintain only
@@ -75,17 +78,17 @@ type Conn struct {
 
 var _ weir.Store = (*Conn)(nil)
 
-// Open connects to Redis and checks it. An error wraps weir.ErrInvalid for a bad URL, a
-// [SetupError] if Redis cannot keep limits, and weir.ErrUnavailable if it did not respond
+// Open connects to the server and checks it. An error wraps weir.ErrInvalid for a bad URL, a
+// [setup.Error] if the server cannot keep limits, and weir.ErrUnavailable if it did not respond
 // within StartWait. Close ends the background work.
 func Open(ctx context.Context, c Config) (*Conn, error) {
-	return open(ctx, c, func(ctx context.Context, a redisstore.Address) (*link, error) {
-		return dial(ctx, a, c.Prefix, c.Timeout)
+	return open(ctx, c, func(ctx context.Context, a address) (*link, error) {
+		return dial(ctx, a, c.Rest, c.Timeout)
 	})
 }
 
-func open(ctx context.Context, c Config, dial func(context.Context, redisstore.Address) (*link, error)) (*Conn, error) {
-	a, err := redisstore.ParseURL(c.URL)
+func open(ctx context.Context, c Config, dial func(context.Context, address) (*link, error)) (*Conn, error) {
+	a, err := parse(c.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -104,19 +107,19 @@ func (k *Conn) start(ctx context.Context) error {
 	begin, pause := time.Now(), firstRetry
 	for {
 		err := k.connect(ctx)
-		var setup *SetupError
+		var wrong *setup.Error
 		switch {
 		case err == nil:
 			return nil
 		case k.config.StartDegraded:
 			k.config.Log.Error("store not usable: requests are decided by the on_store_error of their policy", "store", k.config.Name, "error", err)
 			return nil
-		case errors.As(err, &setup):
+		case errors.As(err, &wrong):
 			k.drop()
 			return fmt.Errorf("store %s: %w%s", k.config.Name, err, overrule)
 		case time.Since(begin)+pause > StartWait:
 			k.drop()
-			return fmt.Errorf("store %s: no usable reply for %v: %w: start Redis, or correct --store%s", k.config.Name, StartWait, err, overrule)
+			return fmt.Errorf("store %s: no usable reply for %v: %w: start the server, or correct --store%s", k.config.Name, StartWait, err, overrule)
 		}
 		k.drop()
 		k.config.Log.Warn("store unavailable: waiting", "store", k.config.Name, "waited", time.Since(begin).Round(firstRetry).String(), "at_most", StartWait.String(), "error", err)
@@ -142,7 +145,7 @@ func (k *Conn) connect(ctx context.Context) error {
 	k.mu.Unlock()
 	l, err := k.dial(ctx, a)
 	if err == nil {
-		var info redisstore.ServerInfo
+		var info serverInfo
 		if info, err = l.check(ctx); err == nil {
 			k.connected(info)
 		}
@@ -155,9 +158,9 @@ func (k *Conn) connect(ctx context.Context) error {
 	return err
 }
 
-func (k *Conn) connected(info redisstore.ServerInfo) {
-	k.config.Log.Info("store connected", "store", k.config.Name, "server", info.Server, "version", info.Version)
-	for _, w := range info.Warnings {
+func (k *Conn) connected(info serverInfo) {
+	k.config.Log.Info("store connected", "store", k.config.Name, "server", info.name, "version", info.version)
+	for _, w := range info.warnings {
 		k.config.Log.Warn(w, "store", k.config.Name)
 	}
 }
@@ -209,17 +212,17 @@ func (k *Conn) step(ctx context.Context, pause *time.Duration) time.Duration {
 }
 
 // adopt makes a the address of the connection.
-func (k *Conn) adopt(a redisstore.Address) {
+func (k *Conn) adopt(a address) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.address = a
-	if k.next != nil && sameSecrets(*k.next, a) {
+	if k.next != nil && k.next.files == a.files {
 		k.next = nil
 	}
 }
 
 // replace connects with other secrets. If that fails, the old connection stays in use.
-func (k *Conn) replace(ctx context.Context, old *link, a redisstore.Address) bool {
+func (k *Conn) replace(ctx context.Context, old *link, a address) bool {
 	l, err := k.dial(ctx, a)
 	if err == nil {
 		if _, err = l.check(ctx); err != nil {
@@ -251,13 +254,13 @@ func (k *Conn) replace(ctx context.Context, old *link, a redisstore.Address) boo
 // Reload reads the files again that the URL names: passwords, certificates. If they have
 // changed, it requests a connection with them, which is repeated until it succeeds.
 func (k *Conn) Reload() {
-	a, err := redisstore.ParseURL(k.config.URL)
+	a, err := parse(k.config.URL)
 	if err != nil {
 		k.config.Log.Error("store: password or certificate not reloaded: the old one stays in use", "store", k.config.Name, "error", err)
 		return
 	}
 	k.mu.Lock()
-	if k.next = &a; sameSecrets(a, k.address) {
+	if k.next = &a; k.address.files == a.files {
 		k.next = nil
 	}
 	k.mu.Unlock()
@@ -267,23 +270,23 @@ func (k *Conn) Reload() {
 	}
 }
 
-// report records the result of a check. An error other than a SetupError keeps the problem:
+// report records the result of a check. An error other than a setup.Error keeps the problem:
 // a server that does not respond may still have it.
 func (k *Conn) report(err error) {
-	var setup *SetupError
-	if err != nil && !errors.As(err, &setup) {
+	var wrong *setup.Error
+	if err != nil && !errors.As(err, &wrong) {
 		return
 	}
 	before := k.problem.Load()
 	switch {
-	case setup == nil && before == nil, setup != nil && before != nil && (*before).Error() == setup.Error():
+	case wrong == nil && before == nil, wrong != nil && before != nil && (*before).Error() == wrong.Error():
 		return
-	case setup == nil:
+	case wrong == nil:
 		k.problem.Store(nil)
 		k.config.Log.Info("store: configuration problem solved", "store", k.config.Name)
 		err = nil
 	default:
-		err = setup
+		err = wrong
 		k.problem.Store(&err)
 		if k.cancel != nil { // the start reports it itself
 			k.config.Log.Error("store: configuration problem", "store", k.config.Name, "error", err)
@@ -294,7 +297,7 @@ func (k *Conn) report(err error) {
 	}
 }
 
-// Problem returns the SetupError of the last check; nil for none.
+// Problem returns the setup.Error of the last check; nil for none.
 func (k *Conn) Problem() error {
 	if err := k.problem.Load(); err != nil {
 		return *err
@@ -302,7 +305,13 @@ func (k *Conn) Problem() error {
 	return nil
 }
 
-// Conn returns the connection itself, or nil while there is none.
+// Connected reports whether there is a connection. It may be interrupted.
+func (k *Conn) Connected() bool { return k.current.Load() != nil }
+
+// Redis reports whether the store is a Redis.
+func (k *Conn) Redis() bool { return !postgres.Is(k.config.URL) }
+
+// Conn returns the connection to Redis itself, or nil while there is none.
 func (k *Conn) Conn() redisstore.Conn {
 	if l := k.current.Load(); l != nil {
 		return l.conn
@@ -339,7 +348,7 @@ func (k *Conn) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision)
 	for {
 		l := k.current.Load()
 		if l == nil {
-			if err := bounds.Check("redisconn", weir.ErrInvalid, rs, len(ds)); err != nil {
+			if err := bounds.Check("storeconn", weir.ErrInvalid, rs, len(ds)); err != nil {
 				return false, err
 			}
 			return false, *k.err.Load()

@@ -1,4 +1,4 @@
-package redisconn
+package storeconn
 
 import (
 	"context"
@@ -7,17 +7,18 @@ import (
 	"net"
 	"time"
 
+	"github.com/floodweir/weir/cmd/weir/internal/setup"
 	"github.com/floodweir/weir/redisstore"
 )
 
 // diagnoseTimeout bounds the search for the cause of a failed connection.
 const diagnoseTimeout = time.Second
 
-// diagnose returns a SetupError for err if only one side uses TLS, or if Redis refuses the
+// diagnose returns a setup.Error for err if only one side uses TLS, or if Redis refuses the
 // client certificate. Such a connection hangs or is closed, so its error names no cause.
 // Otherwise it returns err.
 func diagnose(ctx context.Context, err error, a redisstore.Address) error {
-	var known *SetupError
+	var known *setup.Error
 	if err == nil || errors.As(err, &known) || a.Topology == redisstore.Sentinel {
 		return err
 	}
