@@ -16,7 +16,7 @@ import (
 const home = "github.com/floodweir/weir"
 
 // unpublished are the modules that no user imports: they are never tagged.
-var unpublished = []string{"benchmarks", "e2e", "examples", "tools"}
+var unpublished = []string{"benchmarks", "deploy", "e2e", "examples", "tools"}
 
 // outside are published modules that are not in the workspace, whose versions they would change.
 var outside = []string{"contrib/caddy", "contrib/natsledger"}
