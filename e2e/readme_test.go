@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/floodweir/weir/e2e/pgtest"
 	"github.com/floodweir/weir/e2e/programtest"
 )
 
@@ -117,7 +118,12 @@ func (w *pageWorker) read(t *testing.T, page string) {
 	defer w.own.Unlock()
 	record, write := transcriptOf(t, page)
 	defer write()
-	term := &terminal{dir: dir, env: w.env, instead: instead, servers: servers, record: record}
+	env := slices.Clone(w.env)
+	if page == "../docs/postgresql.md" {
+		pgtest.StartAt(t, "127.0.0.1:5432")
+		env = append(env, "PGHOST=127.0.0.1", "PGUSER=postgres")
+	}
+	term := &terminal{dir: dir, env: env, instead: instead, servers: servers, record: record}
 	defer term.stop("")
 	for _, err := range follow(term, string(text)) {
 		t.Errorf("%s: %v", page, err)

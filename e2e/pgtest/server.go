@@ -42,6 +42,12 @@ type Server struct {
 // the test, which fails if PostgreSQL is not installed.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
+	return StartAt(t, porttest.Address(t), settings...)
+}
+
+// StartAt is Start with an address of the loopback interface.
+func StartAt(t testing.TB, addr string, settings ...string) *Server {
+	t.Helper()
 	bin, err := binaries()
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +65,7 @@ func Start(t testing.TB, settings ...string) *Server {
 	if err := reachable(dir); err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{Addr: porttest.Address(t), dir: dir, bin: bin, settings: settings}
+	s := &Server{Addr: addr, dir: dir, bin: bin, settings: settings}
 	initdb := s.command("initdb", "--pgdata="+s.data(), "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions")
 	if out, err := initdb.CombinedOutput(); err != nil {
 		t.Fatalf("pgtest: initdb: %v\n%s", err, out)
