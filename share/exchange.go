@@ -28,6 +28,9 @@ func (o *op) Requests() int { return 1 }
 // what the holder gives back. It decides, takes out what the holder gets, and swaps the row. The
 // holder uses its share meanwhile. The steps are begin, load, and end after the swap. Load repeats
 // if another process has written the row.
+//
+// A part that is given back has to leave the share before the row is read. Otherwise it refills twice
+// in between, in the share and in the remainder, and used tokens of a log count as free too early.
 type exchange struct {
 	entry *entry
 	ops   []*op
@@ -51,6 +54,7 @@ type exchange struct {
 	seq    uint64
 	demand int64
 	listed bool // the new row has the holder
+	again  bool // the row was read before something was given back
 	rows   int  // of the last load
 	tries  int
 	ended  bool
@@ -129,16 +133,24 @@ func (x *exchange) surrender(c *settings, m moment, all bool) {
 	e.own.Take(e.limit, give, x.giveLevel, now)
 }
 
+// giveMore removes from the share what is a surplus since begin. It reports whether there is any.
+func (x *exchange) giveMore(c *settings, m moment) bool {
+	e := x.entry
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if x.give != (parts.Part{}) || x.giveLevel != 0 || !e.live(m) {
+		return false
+	}
+	x.surrender(c, m, e.debt)
+	return x.give != (parts.Part{}) || x.giveLevel != 0
+}
+
 // load reads the row, and those of the former limits of the first request. It returns the swap, or
-// none if there is nothing to write.
+// none if there is nothing to write. If it sets again, rows have to be loaded that are read from now on.
 func (x *exchange) load(c *settings, rows []Stored, at int64, sent, received moment) (s Swap, write bool, err error) {
 	e, r := x.entry, &x.row
-	if e.limit.Bucket { // a log that gave back here exceeded its limit: seed 70100 of TestNoExcess
-		e.mu.Lock()
-		if x.give == (parts.Part{}) && x.giveLevel == 0 && e.live(received) {
-			x.surrender(c, received, e.debt) // requests may have ended since begin
-		}
-		e.mu.Unlock()
+	if x.again = x.giveMore(c, received); x.again {
+		return s, false, nil
 	}
 	*r, x.read, x.moment, x.get, x.level, x.moved, x.listed = row{}, sent.local, received, parts.Part{}, 0, 0, false
 	if rows[0].Version != 0 {
@@ -157,7 +169,10 @@ func (x *exchange) load(c *settings, rows []Stored, at int64, sent, received mom
 	mine := r.find(e.id)
 	back := e.floor > 0 && at < e.floor-maxAhead // the clock of the ledger was set back
 	if mine == nil || mine.old || x.in != e.limit || back {
-		x.forget(mine != nil && mine.old && e.limit.Bucket && x.in.Bucket && !back)
+		x.again = x.forget(mine != nil && mine.old && e.limit.Bucket && x.in.Bucket && !back)
+		if x.again {
+			return s, false, nil
+		}
 	}
 	if mine != nil {
 		// The row has the share, and what the holder gave back or never got. The tokens of
@@ -183,12 +198,14 @@ func (x *exchange) load(c *settings, rows []Stored, at int64, sent, received mom
 }
 
 // forget drops the share, and the tokens of ops with it: another process has it, or the limit has
-// changed. It gives the tokens back if the row still has the share, and they have a meaning there.
-func (x *exchange) forget(back bool) {
+// changed. It gives the tokens back if the row still has the share, and they have a meaning there. It reports
+// whether the share was used until now, and is given back.
+func (x *exchange) forget(back bool) (used bool) {
 	e := x.entry
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if back {
+		used = e.own.Rule != nil
 		x.giveLevel += x.hand.Size + max(0, e.own.Level(e.now(x.moment)))
 	} else {
 		x.giveLevel = 0
@@ -198,6 +215,7 @@ func (x *exchange) forget(back bool) {
 	for _, o := range x.ops {
 		o.own = 0
 	}
+	return used
 }
 
 // former returns the former limits whose state a new row carries over.

@@ -8,7 +8,7 @@ import (
 )
 
 // A trip makes the exchanges of a batch of ops, by one Load and one Swap for all of them. Exchanges
-// whose rows another process has written meanwhile repeat them. The steps are names, loaded, and swapped
+// whose rows another process has written meanwhile repeat them, and those that give something back meanwhile. The steps are names, loaded, and swapped
 // while there are swaps, until names returns none.
 type trip struct {
 	c       *settings
@@ -101,6 +101,10 @@ func (t *trip) loaded(rows []Stored, now time.Time, err error) []Swap {
 // read continues an exchange with its rows.
 func (t *trip) read(x *exchange, rows []Stored, now time.Time, sent, received moment) {
 	s, write, err := x.load(t.c, rows, now.UnixMicro(), sent, received)
+	if x.again {
+		t.waiting = append(t.waiting, x)
+		return
+	}
 	if err != nil || !write {
 		x.end(t.c, false, false, err)
 		return
