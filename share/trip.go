@@ -8,8 +8,8 @@ import (
 )
 
 // A trip makes the exchanges of a batch of ops, by one Load and one Swap for all of them. Exchanges
-// whose rows another process has written meanwhile repeat them, and those that give something back meanwhile. The steps are names, loaded, and swapped
-// while there are swaps, until names returns none.
+// whose rows another process has written meanwhile repeat them. Those that give something back after the Load
+// repeat that. The steps are names, loaded, and swapped while there are swaps, until names returns none.
 type trip struct {
 	c       *settings
 	clock   *clock
