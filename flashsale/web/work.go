@@ -34,21 +34,30 @@ func (c *call) hasWorked(w http.ResponseWriter, ticket, nonce, solved string) bo
 		c.fail(w, err)
 		return false
 	}
-	bits := v.Sale.Work
 	if c.hasTicket(ticket) {
 		return true
 	}
-	if c.config.Challenge != nil {
-		err := c.config.Challenge.Verify(c.r.Context(), c.id, c.user, solved, c.config.Layers.Address(c.r))
-		if errors.Is(err, captcha.ErrRejected) {
-			layers.Refusal{Layer: sale.L3, Reason: sale.CaptchaRequired, Field: "captcha"}.Write(w)
-			return false
-		}
-		if err != nil { // the provider did not decide
-			c.config.Log.Warn("captcha not verified, requiring work", "sale", c.id, "error", err)
-			bits = max(bits, proofWork)
-		}
+	// Work costs no call, and a token is valid once, so the captcha is verified last.
+	if !c.worked(w, nonce, v.Sale.Work) {
+		return false
 	}
+	if c.config.Challenge == nil {
+		return true
+	}
+	err = c.config.Challenge.Verify(c.r.Context(), c.id, c.user, solved, c.config.Layers.Address(c.r))
+	if errors.Is(err, captcha.ErrRejected) {
+		layers.Refusal{Layer: sale.L3, Reason: sale.CaptchaRequired, Field: "captcha"}.Write(w)
+		return false
+	}
+	if err != nil { // the provider did not decide
+		c.config.Log.Warn("captcha not verified, requiring work", "sale", c.id, "error", err)
+		return c.worked(w, nonce, max(v.Sale.Work, proofWork))
+	}
+	return true
+}
+
+// worked reports whether nonce is work of so many bits, and refuses if not.
+func (c *call) worked(w http.ResponseWriter, nonce string, bits int) bool {
 	if bits == 0 {
 		return true
 	}

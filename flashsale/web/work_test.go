@@ -199,4 +199,9 @@ func TestCaptcha(t *testing.T) {
 	if got := post("u", fmt.Sprintf(`{"place":%q}`, place)); got != "201" {
 		t.Errorf("with a ticket: %q, want 201", got)
 	}
+	s, _ = costly(t, 10)
+	s.Shop = s.with(t, solved{"good": errors.New("a token was used although work is missing")})
+	if w := s.ask("POST", "/api/sales/a1/ticket", "u", `{"captcha":"good"}`); !strings.Contains(w.Body.String(), `"bits":10`) {
+		t.Errorf("without work: %s, want work of 10 bits before the captcha is verified", w.Body)
+	}
 }
