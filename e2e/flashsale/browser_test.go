@@ -55,10 +55,15 @@ func (s *story) jump(to time.Time, pages ...*browsertest.Page) {
 	}
 }
 
-func newStory(t *testing.T) *story {
+// newStory starts a flash sale with the merchant mei. The functions change its configuration.
+func newStory(t *testing.T, change ...func(*run.Config)) *story {
 	t.Helper()
 	s := &story{t: t, shot: shots(t), ahead: new(atomic.Int64), stands: new(atomic.Int64)}
-	system, err := run.Start(t.Context(), run.Config{Data: t.TempDir(), Mock: true, Shop: "127.0.0.1:0", Office: "127.0.0.1:0", Layers: oneAddress(t), Clock: s.now})
+	c := run.Config{Data: t.TempDir(), Mock: true, Shop: "127.0.0.1:0", Office: "127.0.0.1:0", Layers: oneAddress(t), Clock: s.now}
+	for _, f := range change {
+		f(&c)
+	}
+	system, err := run.Start(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 func (s *story) costly(bits int, starts time.Time) (url string) {
 	s.t.Helper()
 	made, err := s.system.Merchants.Create(s.t.Context(), "mei", "", sale.Draft{
-		SKU: "CUP-1", Title: "Cup", Price: 1900, Currency: "CNY", Stock: 3, PerUser: 1, StartsAt: starts, EndsAt: starts.Add(time.Hour),
+		SKU: "CUP-1", Title: "Cup", Price: 1900, Currency: "CNY", Stock: 9, PerUser: 1, StartsAt: starts, EndsAt: starts.Add(time.Hour),
 		Headroom: 3, Queue: sale.Fifo, PayWithin: 15 * time.Minute, TokenFor: 10 * time.Minute, Work: bits,
 	})
 	if err == nil {

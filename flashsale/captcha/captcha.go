@@ -39,6 +39,9 @@ const MaxToken = 2048
 // TurnstileURL is the default of TurnstileConfig.URL.
 const TurnstileURL = "https://challenges.cloudflare.com/turnstile/v0/siteverify"
 
+// TurnstileScript is the address of the script that draws Turnstile's widget.
+const TurnstileScript = "https://challenges.cloudflare.com/turnstile/v0/api.js?render=explicit"
+
 // TurnstileConfig configures a Turnstile. Secret is required.
 type TurnstileConfig struct {
 	Secret string

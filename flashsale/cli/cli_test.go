@@ -286,6 +286,7 @@ func TestIdentityFlags(t *testing.T) {
 		"--oidc-issuer https://a.example --oidc-client x --oidc-redirect https://b.example/":              `oidc-redirect "https://b.example/": want the address of the shop with /login/callback`,
 		"--oidc-issuer http://a.example --oidc-client x --oidc-redirect https://b.example/login/callback": `issuer: got "http://a.example", want an https URL`,
 		"--oidc-issuer https://a.example --oidc-redirect https://b.example/login/callback":                "client: got none",
+		"--turnstile-site-key x":                                                                          `FLASHSALE_TURNSTILE_SECRET "": want the secret of the widget, as turnstile-site-key "x" is given`,
 		"--sign-in javascript:x":                                                                          `sign-in "javascript:x": want a URL or a path`,
 	} {
 		args := append([]string{"serve", "--payments", "none", "--data", t.TempDir()}, strings.Fields(strings.ReplaceAll(flags, "FILE", file))...)

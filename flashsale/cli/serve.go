@@ -11,7 +11,10 @@ import (
 )
 
 func (w *environment) serve() *cobra.Command {
-	c := run.Config{Stripe: run.StripeConfig{Key: w.getenv("FLASHSALE_STRIPE_KEY")}, MetricsToken: w.getenv("FLASHSALE_METRICS_TOKEN")}
+	c := run.Config{
+		Stripe: run.StripeConfig{Key: w.getenv("FLASHSALE_STRIPE_KEY")}, MetricsToken: w.getenv("FLASHSALE_METRICS_TOKEN"),
+		Captcha: run.Captcha{Secret: w.getenv(run.TurnstileSecret)},
+	}
 	cmd := &cobra.Command{
 		Use:   "serve (--data DIRECTORY | --database URL --redis URL --secret FILE) --payments URL",
 		Short: "Serve the shop and the office",
@@ -60,6 +63,7 @@ func (w *environment) serve() *cobra.Command {
 	f.StringVar(&i.OIDCSecret, "oidc-secret", "", "the `FILE` with the secret of the client (none for a public client)")
 	f.StringVar(&i.OIDCRedirect, "oidc-redirect", "", "the `URL` of this shop with /login/callback, as registered at the provider")
 	f.StringVar(&i.SignIn, "sign-in", "", "the `URL` where buyers sign in (/login with an OpenID provider)")
+	f.StringVar(&c.Captcha.SiteKey, "turnstile-site-key", "", "the site `KEY` of a Cloudflare Turnstile widget, a captcha for each new ticket (its secret in "+run.TurnstileSecret+")")
 	f.BoolVar(&c.Front, "front", false, "disable these limits, because a proxy in front applies them")
 	f.IntVar(&c.Workers, "workers", 2, "the number of order writers")
 	f.StringVar(&c.Name, "name", "", "the `NAME` of this process among those of the sale: 1 to 56 letters, digits, . _ - (random by default)")

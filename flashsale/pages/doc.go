@@ -1,5 +1,5 @@
 // Package pages serves the pages for buyers and merchants: HTML, styles and scripts, embedded,
-// without a build step and without anything from another host.
+// without a build step and without anything from another host but the widget of a [Captcha].
 //
 // A page holds no data. Its script calls the HTTP interface (flashsale/API.md) of the listener
 // that served it. Proxies can therefore cache pages, and a reloaded page shows the current

@@ -187,3 +187,56 @@ func TestStaticOfEachSite(t *testing.T) {
 		}
 	}
 }
+
+// TestCaptcha checks that only the page of a sale names the widget, and allows its origins.
+func TestCaptcha(t *testing.T) {
+	const captcha = `data-captcha="https://captcha.example/api.js?a=1&amp;b=2" data-sitekey="key&#34;"`
+	for _, c := range []struct {
+		captcha  pages.Captcha
+		policies []string // parts of the policy
+	}{
+		{pages.Captcha{Script: "https://captcha.example/api.js?a=1&b=2", SiteKey: `key"`}, []string{
+			"script-src 'self' https://captcha.example; style-src 'self'; img-src 'self'; connect-src 'self'; ", "; frame-src https://captcha.example"}},
+		{pages.Captcha{Script: "https://captcha.example/api.js?a=1&b=2", SiteKey: `key"`, Origins: []string{"https://*.example", "https://b.example:444"}}, []string{
+			"script-src 'self' https://captcha.example https://*.example https://b.example:444; style-src 'self' https://*.example https://b.example:444; ",
+			"; frame-src https://captcha.example https://*.example https://b.example:444"}},
+	} {
+		shop := pages.NewShop(pages.Config{Captcha: c.captcha})
+		r, body := get(t, shop, "GET", "/sales/abc", nil)
+		policy := r.Header.Get("Content-Security-Policy")
+		for _, want := range c.policies {
+			if !strings.Contains(policy, want) {
+				t.Errorf("%+v: policy %s, want %s in it", c.captcha, policy, want)
+			}
+		}
+		if !strings.Contains(body, captcha) {
+			t.Errorf("%+v: the page lacks %s: %.200s", c.captcha, captcha, body)
+		}
+		for _, path := range []string{"/", "/orders", "/c/abc", "/sales/ABC"} {
+			r, body := get(t, shop, "GET", path, nil)
+			if got := r.Header.Get("Content-Security-Policy"); got != pages.Policy || strings.Contains(body, "captcha") {
+				t.Errorf("%s: policy %s and page %.200s, want no captcha", path, got, body)
+			}
+		}
+	}
+	if r, _ := get(t, pages.NewShop(pages.Config{Captcha: pages.Captcha{Script: "/own.js"}}), "GET", "/sales/abc", nil); r.Header.Get("Content-Security-Policy") != pages.Policy {
+		t.Errorf("a script of the same host: policy %s", r.Header.Get("Content-Security-Policy"))
+	}
+	for _, c := range []struct {
+		captcha pages.Captcha
+		want    string
+	}{
+		{pages.Captcha{Script: "captcha.js"}, `captcha script "captcha.js": want https://HOST/PATH or /PATH`},
+		{pages.Captcha{Script: "//a.example/x"}, `captcha script "//a.example/x": want`},
+		{pages.Captcha{Script: "javascript:x"}, "captcha script"},
+		{pages.Captcha{Script: "https://a.example;b/x"}, "captcha script"},
+		{pages.Captcha{Script: "https://user@a.example/x"}, "captcha script"},
+		{pages.Captcha{Script: "/x", Origins: []string{"https://a.example/path"}}, `captcha origin "https://a.example/path": want https://HOST`},
+		{pages.Captcha{Script: "/x", Origins: []string{"'unsafe-inline'"}}, "captcha origin"},
+		{pages.Captcha{Origins: []string{"https://a.example"}}, `captcha origins ["https://a.example"]: want a script too`},
+	} {
+		if err := c.captcha.Check(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %s", c.captcha, err, c.want)
+		}
+	}
+}

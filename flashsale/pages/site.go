@@ -135,6 +135,9 @@ func newSite(c Config, name string) http.Handler {
 	default:
 		panic(fmt.Sprintf("pages: Lang %q, expected en or zh", c.Lang))
 	}
+	if err := c.Captcha.Check(); err != nil {
+		panic("pages: " + err.Error())
+	}
 	s := &site{mux: http.NewServeMux(), fallback: c.Lang}
 	files, hash := static(name)
 	s.mux.HandleFunc("GET /static/{hash}/{name}", func(w http.ResponseWriter, r *http.Request) {
@@ -151,10 +154,10 @@ func newSite(c Config, name string) http.Handler {
 		return path.Ext(name) != ".js"
 	})
 	for _, p := range pagesOf(name) {
-		s.mux.HandleFunc("GET "+p.pattern, s.page(base, c.Mock, name, hash, p, scripts, http.StatusOK))
+		s.mux.HandleFunc("GET "+p.pattern, s.page(base, c, name, hash, p, scripts, http.StatusOK))
 	}
 	missing := page{title: "missing.title"}
-	s.mux.HandleFunc("GET /", s.page(base, c.Mock, name, hash, missing, nil, http.StatusNotFound))
+	s.mux.HandleFunc("GET /", s.page(base, c, name, hash, missing, nil, http.StatusNotFound))
 	return s
 }
 
@@ -162,8 +165,14 @@ func newSite(c Config, name string) http.Handler {
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
 // page renders p in every language and returns its handler.
-func (s *site) page(base *template.Template, mock bool, name, hash string, p page, scripts []string, status int) http.HandlerFunc {
+func (s *site) page(base *template.Template, c Config, name, hash string, p page, scripts []string, status int) http.HandlerFunc {
 	made := map[string]file{}
+	policy, referrer := Policy, "same-origin"
+	if p.script != "sale.js" {
+		c.Captcha = Captcha{}
+	} else if c.Captcha.Script != "" {
+		policy, referrer = c.Captcha.policy(), "strict-origin-when-cross-origin" // providers check the host
+	}
 	for _, lang := range languages() {
 		var preload []string
 		if p.script != "" {
@@ -171,7 +180,7 @@ func (s *site) page(base *template.Template, mock bool, name, hash string, p pag
 		}
 		var b bytes.Buffer
 		if err := base.ExecuteTemplate(&b, "page.html", map[string]any{
-			"Lang": lang, "Site": name, "Mock": mock, "Static": "/static/" + hash + "/", "Script": p.script,
+			"Lang": lang, "Site": name, "Mock": c.Mock, "Captcha": c.Captcha, "Static": "/static/" + hash + "/", "Script": p.script,
 			"Preload": slices.DeleteFunc(preload, func(f string) bool { return !slices.Contains(scripts, f) }),
 			"Charts":  p.script == "board.js",
 			"Title":   p.title, "Missing": status == http.StatusNotFound, "T": words(lang),
@@ -182,7 +191,7 @@ func (s *site) page(base *template.Template, mock bool, name, hash string, p pag
 	}
 	var lost http.HandlerFunc
 	if strings.Contains(p.pattern, "{") && !strings.Contains(p.pattern, "{$}") {
-		lost = s.page(base, mock, name, hash, page{title: "missing.title"}, nil, http.StatusNotFound)
+		lost = s.page(base, c, name, hash, page{title: "missing.title"}, nil, http.StatusNotFound)
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		if lost != nil && !isSale(r.PathValue("sale")) && !sale.IsCampaign(r.PathValue("campaign")) {
@@ -193,9 +202,9 @@ func (s *site) page(base *template.Template, mock bool, name, hash string, p pag
 		h := w.Header()
 		h.Set("Cache-Control", "no-cache")
 		h.Set("Content-Language", lang)
-		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Referrer-Policy", referrer)
 		h.Add("Vary", "Accept-Language, Cookie")
-		h.Set("Content-Security-Policy", Policy)
+		h.Set("Content-Security-Policy", policy)
 		if f := made[lang]; status == http.StatusOK {
 			f.serve(w, r)
 		} else {

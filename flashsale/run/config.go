@@ -69,8 +69,11 @@ type Config struct {
 	// Identity configures who buyers are; without it every buyer is a guest.
 	Identity Identity
 
-	// Challenge verifies the captcha of each new ticket; nil for none. While it fails, a ticket
-	// requires proof of work instead.
+	// Captcha configures the captcha of each new ticket: its widget, and Turnstile's keys.
+	Captcha Captcha
+
+	// Challenge verifies the captcha of each new ticket if it is not Turnstile's. While it or
+	// Turnstile fails, a ticket requires proof of work instead.
 	Challenge captcha.Challenge `json:"-"`
 
 	// Layers is the policy file of the limits per address and per user; the built-in one if
@@ -164,6 +167,7 @@ func (c *Config) check() error {
 		bad("catalogue", c.Catalogue, "either it or Products")
 	}
 	faults = append(faults, c.Identity.check()...)
+	faults = append(faults, c.Captcha.check(c.Challenge)...)
 	if c.Workers < 0 || c.Workers > 64 {
 		bad("workers", fmt.Sprint(c.Workers), "1 to 64")
 	}

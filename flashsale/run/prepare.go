@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/captcha"
 	"github.com/floodweir/weir/flashsale/catalogue"
 	"github.com/floodweir/weir/flashsale/identity"
 	"github.com/floodweir/weir/flashsale/layers"
@@ -30,12 +31,13 @@ type given struct {
 	products    catalogue.Catalogue
 	buyers      identity.Buyers
 	oidc        *identity.OIDC
+	challenge   captcha.Challenge
 }
 
 // prepare reads and validates all settings before anything is created. Its error lists every
 // problem.
 func (c *Config) prepare() (g given, err error) {
-	var faults [6]error
+	var faults [7]error
 	if c.OldSecret != "" {
 		g.old, faults[0] = readSecret("old-secret", c.OldSecret)
 	}
@@ -62,6 +64,7 @@ func (c *Config) prepare() (g given, err error) {
 		g.products, faults[5] = catalogue.NewHTTP(c.Catalogue, webhook.NewClient(catalogueTimeout, g.shops))
 	}
 	g.buyers, g.oidc, faults[4] = c.Identity.open(c.Clock)
+	g.challenge, faults[6] = c.Captcha.challenge(c.Challenge)
 	return g, errors.Join(faults[:]...)
 }
 

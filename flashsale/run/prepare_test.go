@@ -39,6 +39,13 @@ func TestFaultsMakeNothing(t *testing.T) {
 		{func(c *run.Config) { c.Office = taken }, "run: office " + taken + ": listen tcp"},
 		{func(c *run.Config) { c.TrustedProxies = []string{"unknown"} }, `run: trusted-proxies "unknown": want an address`},
 		{func(c *run.Config) { c.Name = strings.Repeat("a", 57) }, `": want 1 to 56 letters, digits, . _ -`},
+		{func(c *run.Config) { c.Captcha.Secret = "hunter2" }, `run: turnstile-site-key "": want the key of the widget whose secret FLASHSALE_TURNSTILE_SECRET is`},
+		{func(c *run.Config) { c.Captcha.SiteKey = "key" }, `run: FLASHSALE_TURNSTILE_SECRET "": want the secret of the widget, as turnstile-site-key "key" is given`},
+		{func(c *run.Config) { c.Captcha.Script = "/own.js" }, `run: captcha script "/own.js": want a Challenge`},
+		{func(c *run.Config) { c.Captcha.Script, c.Challenge = "own.js", oneToken{} }, `run: captcha script "own.js": want https://HOST/PATH or /PATH`},
+		{func(c *run.Config) { c.Captcha.SiteKey, c.Captcha.Secret, c.Challenge = "key", "hunter2", oneToken{} }, "run: FLASHSALE_TURNSTILE_SECRET: want either it or Challenge"},
+		{func(c *run.Config) { c.Captcha.Siteverify = "https://a.example" }, `run: siteverify "https://a.example": want FLASHSALE_TURNSTILE_SECRET too`},
+		{func(c *run.Config) { c.Captcha = run.Captcha{SiteKey: "key", Secret: "s", Siteverify: "ftp://x"} }, `run: captcha: TurnstileConfig.URL: got "ftp://x"`},
 		{func(c *run.Config) { c.Name = "a b" }, `run: name "a b": want 1 to 56 letters, digits, . _ -`},
 	} {
 		cfg := run.Config{Data: filepath.Join(t.TempDir(), "data"), Shop: "127.0.0.1:0", Office: "127.0.0.1:0"}
@@ -47,7 +54,7 @@ func TestFaultsMakeNothing(t *testing.T) {
 		if err == nil {
 			s.Stop()
 			t.Errorf("started, want %s", c.want)
-		} else if !strings.Contains(err.Error(), c.want) {
+		} else if !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%v\nwant %s", err, c.want)
 		}
 		if _, err := os.Stat(cfg.Data); !os.IsNotExist(err) {

@@ -283,8 +283,8 @@ func (s *System) listen(c Config, g given, st stores, keys *pass.Keys, lay *laye
 	s.Merchants = catalogue.Merchants{MerchantService: desk, Copier: copier}
 	buyers, err := web.NewShop(web.ShopConfig{
 		Service: desk, Keys: keys, Layers: lay, Cashier: k, Mock: c.Mock,
-		Products: copier.Store, Buyers: g.buyers, OIDC: g.oidc, SignIn: c.Identity.SignIn, Challenge: c.Challenge,
-		Pages: pages.NewShop(pages.Config{Mock: c.Mock}), Clock: c.Clock, Log: c.Log,
+		Products: copier.Store, Buyers: g.buyers, OIDC: g.oidc, SignIn: c.Identity.SignIn, Challenge: g.challenge,
+		Pages: pages.NewShop(pages.Config{Mock: c.Mock, Captcha: c.Captcha.page()}), Clock: c.Clock, Log: c.Log,
 	})
 	if err != nil {
 		return err

@@ -1,5 +1,6 @@
 import { alertBuyer, alerts, calendarLink, switchAlerts } from "./alert.js";
 import { call, local, random, session } from "./api.js";
+import { Captcha, UNAVAILABLE } from "./captcha.js";
 import { limited, openSession, signIn } from "./identity.js";
 import { Slot, h, main, put, say } from "./dom.js";
 import { Offer } from "./offer.js";
@@ -24,7 +25,7 @@ const quantityKey = `fs.quantity.${id}`; // how many units the buyer wants in on
 let view = null;
 let turn = null;
 const receipts = new Map();
-let doing = ""; // join or buy, while in progress
+let doing = ""; // captcha, join or buy, while in progress
 let note = ""; // the text of the last response
 let trouble = ""; // why the page may be out of date
 let hasty = 0; // consecutive requests that were too early
@@ -37,6 +38,7 @@ const mine = h("div", { class: "stack" });
 const action = new Slot({ class: "card action", id: "action" });
 const poll = new Poll(refresh, () => ["waiting", "admitted"].includes(turn?.state)); // a ticket is lost without polls
 const work = new Work(id);
+const captcha = new Captcha(id);
 
 // signedIn gets a session, as a guest if there is none.
 const signedIn = () => openSession((text) => { trouble = text; draw(); });
@@ -172,32 +174,53 @@ async function join() {
   const place = local.get(placeKey) ?? undefined;
   const key = session.get(clickKey) ?? random();
   session.set(clickKey, key);
-  if (oneClick()) local.set(wantKey, true);
-  const click = oneClick() ? { buy: true, quantity: quantity() } : {};
-  const ask = (body) => persist(() => call("POST", `${path}/ticket`, { ...body, ...click },
-    { "Idempotency-Key": key, ...(body.work ? { "Flashsale-Work": body.work } : {}) }), showNote);
-  let answer = await ask({ place, work: await worked() });
+  const body = { place, work: await worked() };
+  if (captcha.on && !place) body.captcha = await solved();
+  const ask = () => {
+    if (oneClick()) {
+      local.set(wantKey, true); // the page has perhaps polled since the click
+      Object.assign(body, { buy: true, quantity: quantity() });
+    }
+    return persist(() => call("POST", `${path}/ticket`, body, { "Idempotency-Key": key, ...(body.work ? { "Flashsale-Work": body.work } : {}) }), showNote);
+  };
+  let answer = await ask();
   if (answer.status === 401) {
     await signedIn();
-    answer = await ask({ work: await worked() });
+    Object.assign(body, { place: undefined, work: await worked() });
+    answer = await ask();
   }
-  // The secret of the shop or the session has changed, and so has the challenge.
-  for (let i = 0; i < 2 && answer.reason === "work_due"; i++) {
-    const nonce = await work.again(answer.body);
-    if (nonce === "") break;
-    answer = await ask({ place, work: nonce });
-  }
+  for (let i = 0; i < 4 && (await supply(body, answer)); i++) answer = await ask();
   doing = "";
   clicks++;
   session.set(clickKey, null);
   if (answer.ok) poll.in(take(answer.body));
   else if (answer.reason === "few_left") stepAside(answer);
   else {
-    note = why(answer);
+    note = answer.reason === "captcha_due" && body.captcha === UNAVAILABLE ? t("captcha.failed") : why(answer);
     local.set(wantKey, null);
   }
   draw();
   if (!answer.ok) poll.now();
+}
+
+// solved returns a token of the captcha. The page polls while the buyer solves it.
+async function solved() {
+  doing = "captcha";
+  showNote(t("captcha.wait"));
+  const token = await captcha.token();
+  clicks++;
+  doing = "join";
+  showNote("");
+  return token;
+}
+
+// supply adds to a click what a refusal requires, and reports whether the click can be repeated. The
+// secret of the shop or the session may have changed, or a token was used by a lost request.
+async function supply(body, answer) {
+  if (answer.reason === "work_due") return Boolean((body.work = await work.again(answer.body)));
+  if (answer.reason !== "captcha_due" || !captcha.on || body.captcha === UNAVAILABLE) return false;
+  body.captcha = await solved();
+  return true;
 }
 
 // buy sends one purchase with one key until the response is final. A reloaded page continues
@@ -261,12 +284,13 @@ function draw() {
   }
   if (!offer.el.isConnected) {
     loadProduct(view.id).then((p) => { offer.show(p, view); draw(); });
-    main.replaceChildren(banner, h("div", { class: "sale" }, offer.el, h("div", { class: "stack now" }, mine, action.el)));
+    main.replaceChildren(banner, h("div", { class: "sale" }, offer.el, h("div", { class: "stack now" }, mine, action.el, captcha.el)));
   }
   const before = stage;
   stage = stageOf(view, turn, [...receipts.values()], now());
   offer.update(view, stage);
   if (view.work > 0 && ["upcoming", "lobby", "open", "all_taken"].includes(stage)) work.nonce();
+  if (captcha.on) captcha.show(clickable() && (doing === "captcha" || !local.get(placeKey)), doing === "");
   drawBanner();
   drawReceipts();
   const passed = turn?.state === "passed" && ["open", "all_taken"].includes(stage);
@@ -283,6 +307,9 @@ function draw() {
   if (document.title !== `${head} · ${offer.title}`) document.title = `${head} · ${offer.title}`;
   planReminder();
 }
+
+// clickable reports whether the buyer can click now or within a minute.
+const clickable = () => ["lobby", "open", "all_taken"].includes(stage) || (stage === "upcoming" && Date.parse(view.starts_at) - now() < 60_000);
 
 function drawBanner() {
   const text = view.phase === "paused" ? t(turn?.state === "waiting" ? "paused.line" : "paused") : "";
