@@ -138,12 +138,15 @@ func (x *exchange) giveMore(c *settings, m moment) bool {
 	e := x.entry
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if x.give != (parts.Part{}) || x.giveLevel != 0 || !e.live(m) {
+	if x.gives() || !e.live(m) {
 		return false
 	}
 	x.surrender(c, m, e.debt)
-	return x.give != (parts.Part{}) || x.giveLevel != 0
+	return x.gives()
 }
+
+// gives reports whether the holder gives something back.
+func (x *exchange) gives() bool { return x.give != (parts.Part{}) || x.giveLevel != 0 }
 
 // load reads the row, and those of the former limits of the first request. It returns the swap, or
 // none if there is nothing to write. If it sets again, rows have to be loaded that are read from now on.
@@ -169,8 +172,7 @@ func (x *exchange) load(c *settings, rows []Stored, at int64, sent, received mom
 	mine := r.find(e.id)
 	back := e.floor > 0 && at < e.floor-maxAhead // the clock of the ledger was set back
 	if mine == nil || mine.old || x.in != e.limit || back {
-		x.again = x.forget(mine != nil && mine.old && e.limit.Bucket && x.in.Bucket && !back)
-		if x.again {
+		if x.again = x.forget(mine != nil && mine.old && e.limit.Bucket && x.in.Bucket && !back); x.again {
 			return s, false, nil
 		}
 	}
@@ -198,8 +200,8 @@ func (x *exchange) load(c *settings, rows []Stored, at int64, sent, received mom
 }
 
 // forget drops the share, and the tokens of ops with it: another process has it, or the limit has
-// changed. It gives the tokens back if the row still has the share, and they have a meaning there. It reports
-// whether the share was used until now, and is given back.
+// changed. It gives the tokens back if the row still has the share, and they have a meaning there. It
+// reports whether the share was used until now, and is given back.
 func (x *exchange) forget(back bool) (used bool) {
 	e := x.entry
 	e.mu.Lock()

@@ -10,7 +10,8 @@
 // visitor behind a others waits ln(1 + h·a/μ)/h, or a/μ if no visitor leaves.
 //
 // While no unit is free, units of unpaid orders return at the end of their time to pay. They
-// return again if the visitors who then reserve them do not pay. Each visitor ahead takes the mean units of an order.
+// return again if the visitors who then reserve them do not pay. Each visitor ahead takes the mean
+// units of an order.
 //
 // An Estimator uses no clock. It is not safe for concurrent use.
 package estimate

@@ -194,10 +194,13 @@ func execute(ctx context.Context, s *run.System, words []string) (made string, c
 // create creates a sale and exposes it.
 func create(ctx context.Context, m sale.MerchantService, d sale.Draft) (string, error) {
 	const attempts = 5 // on a busy machine, a store may respond late
+	var made sale.Sale
+	var err error
 	key := rand.Text()
-	made, err := m.Create(ctx, Merchant, key, d)
-	for i := 1; i < attempts && errors.Is(err, sale.ErrUnavailable); i++ {
-		made, err = m.Create(ctx, Merchant, key, d)
+	for range attempts {
+		if made, err = m.Create(ctx, Merchant, key, d); !errors.Is(err, sale.ErrUnavailable) {
+			break
+		}
 	}
 	if err != nil {
 		return "", err
