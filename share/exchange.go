@@ -38,7 +38,7 @@ type exchange struct {
 
 	give      parts.Part // already removed from the share
 	giveLevel int64
-	gave      int64      // the instant
+	gave      int64      // the instant; 0 if nothing was given back
 	began     int64      // the local instant
 	pull      bool       // the share is empty, or nearly
 	hand      parts.Part // of the tokens of ops
@@ -119,6 +119,7 @@ func (x *exchange) surrender(c *settings, m moment, all bool) {
 		keep = e.own.Rate / 16
 	}
 	if give.Rate <= keep && to != (parts.Part{}) {
+		x.gave = 0
 		return
 	}
 	if e.limit.Bucket {
@@ -164,7 +165,7 @@ func (x *exchange) load(c *settings, rows []Stored, at int64, sent, received mom
 	if x.now, x.in, err = r.open(e.limit, at, x.first != nil); err != nil {
 		return s, false, err
 	}
-	if e.limit.Labels && x.give != (parts.Part{}) {
+	if e.limit.Labels {
 		x.now = max(x.now, x.gave) // what was given back was not free before
 	}
 	write = rows[0].Version == 0 && x.carry(rows[1:], at) || r.limit != x.in.Text && x.charges()
@@ -172,7 +173,7 @@ func (x *exchange) load(c *settings, rows []Stored, at int64, sent, received mom
 	mine := r.find(e.id)
 	back := e.floor > 0 && at < e.floor-maxAhead // the clock of the ledger was set back
 	if mine == nil || mine.old || x.in != e.limit || back {
-		if x.again = x.forget(mine != nil && mine.old && e.limit.Bucket && x.in.Bucket && !back); x.again {
+		if x.again = x.forget(mine != nil, back); x.again {
 			return s, false, nil
 		}
 	}
@@ -199,18 +200,21 @@ func (x *exchange) load(c *settings, rows []Stored, at int64, sent, received mom
 	return s, err == nil, err
 }
 
-// forget drops the share, and the tokens of ops with it: another process has it, or the limit has
-// changed. It gives the tokens back if the row still has the share, and they have a meaning there. It
-// reports whether the share was used until now, and is given back.
-func (x *exchange) forget(back bool) (used bool) {
+// forget drops the share, and the tokens of ops with it: another process has it, the limit has changed, or the
+// clock of the ledger was set back. It gives the tokens back if a bucket of the row still lists the share. It reports
+// whether a listed share was used until now.
+func (x *exchange) forget(listed, setBack bool) (used bool) {
 	e := x.entry
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if back {
-		used = e.own.Rule != nil
+	used = listed && e.own.Rule != nil
+	if listed && !setBack && e.limit.Bucket && x.in.Bucket {
 		x.giveLevel += x.hand.Size + max(0, e.own.Level(e.now(x.moment)))
 	} else {
 		x.giveLevel = 0
+	}
+	if used && !setBack {
+		x.gave = e.at(x.moment)
 	}
 	e.drop()
 	e.floor, x.hand = 0, parts.Part{}

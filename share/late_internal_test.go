@@ -107,3 +107,63 @@ func TestFormerShareGivenBackAfterTheRead(t *testing.T) {
 		})
 	}
 }
+
+// TestFormerWindowGivenBackAfterTheRead lets a process learn that its limit is no longer in force, after a window
+// has begun that it has used.
+func TestFormerWindowGivenBackAfterTheRead(t *testing.T) {
+	for _, limits := range [][2]string{
+		{"5001/s fixed_window anchor epoch", "5000/s fixed_window anchor epoch"},
+		{"3001/s sliding_window segments 10", "3000/s sliding_window segments 10"},
+		{"5001/s sliding_window segments 10", "5000/s fixed_window anchor epoch"}, // not comparable
+	} {
+		t.Run(limits[0], func(t *testing.T) {
+			w, _ := lone(t, limits[0], 2)
+			n, other := w.nodes[0], w.nodes[1]
+			other.configure(limits[1])
+			w.all(t, other)
+			second := w.ledgerTime() / 1_000_000
+			w.now += 3_000_000 - w.ledgerTime()%1_000_000 - 100_000
+			used := int64(0)
+			w.slow(200_000, func() {
+				var d weir.Decision
+				n.clock.adjust(w.ledgerTime(), n.clock.now(), n.clock.now())
+				for n.entry.decideAlone(n.request(weir.Take, 1), n.clock.now(), &d) && d.OK {
+					used++
+				}
+			})
+			n.exchange(&op{entry: n.entry})
+			got := w.all(t, other)
+			if most := w.limit.Capacity(); used < most/2 || used+got > most || w.ledgerTime()/1_000_000 != second+3 {
+				t.Errorf("%d tokens after %d of the former share, want at most %d together", got, used, most)
+			}
+		})
+	}
+}
+
+// TestReclaimLosesConflict lets a process take back the share of another one, and lose the swap. It does so again at
+// once, without another lease.
+func TestReclaimLosesConflict(t *testing.T) {
+	w, _ := lone(t, simulated[0], 2)
+	killed, n := w.nodes[0].entry, w.nodes[1]
+	content := func() (r row) {
+		if err := r.decode(w.ledger.rows[killed.name].Data); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	w.all(t, n)
+	if r := content(); r.find(killed.id) == nil {
+		t.Fatalf("row = %+v, want the share of the process that was killed", r)
+	}
+	w.now += n.c.lease * 11 / 10
+	written := func() { // another process writes the row
+		row := w.ledger.rows[killed.name]
+		row.Version++
+		w.ledger.rows[killed.name] = row
+	}
+	w.slow(0, func() { w.slow(0, written) }) // after the read, before the swap
+	w.all(t, n)
+	if r := content(); r.find(killed.id) != nil || n.c.conflicts.Load() != 1 {
+		t.Errorf("row = %+v after %d conflicts, want one and no share", r, n.c.conflicts.Load())
+	}
+}

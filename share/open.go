@@ -83,7 +83,7 @@ func (r *row) replace(in, d *parts.Limit, now int64) {
 
 // reclaim takes back the shares of holders that have not written for their leases, except for that
 // of own, and reports whether there were any. What they held counts as used. Seen is what the
-// process has seen of the row.
+// process has seen of the row. It keeps those whose shares are taken back, because the row may not be written.
 func (r *row) reclaim(in *parts.Limit, own uint64, seen *[]watched, sent, received moment, now int64) (any bool) {
 	var still []watched
 	r.holders = slices.DeleteFunc(r.holders, func(h holder) bool {
@@ -95,8 +95,8 @@ func (r *row) reclaim(in *parts.Limit, own uint64, seen *[]watched, sent, receiv
 		if i >= 0 {
 			w.since = (*seen)[i].since
 		}
+		still = append(still, w)
 		if sent.local-w.since < h.lease {
-			still = append(still, w)
 			return false
 		}
 		r.rest.Put(in, h.part, 0, now)

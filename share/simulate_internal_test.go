@@ -524,5 +524,5 @@ func TestNoExcess(t *testing.T) {
 }
 
 func (w *world) summary(seed uint64) string {
-	return fmt.Sprintf("seed %d: %d requests, %.1f%% local, %d (%.0f%%) admitted, %d errors, %d excess", seed, w.asked, float64(w.local)/float64(w.asked)*100, w.admitted, float64(w.admitted)/w.perSecond()/float64(w.now)*1e8, w.errors, w.excess)
+	return fmt.Sprintf("%s: seed %d: %d requests, %.1f%% local, %d (%.0f%%) admitted, %d errors, %d excess", w.limit, seed, w.asked, float64(w.local)/float64(w.asked)*100, w.admitted, float64(w.admitted)/w.perSecond()/float64(w.now)*1e8, w.errors, w.excess)
 }
