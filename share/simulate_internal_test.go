@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -27,7 +28,7 @@ import (
 
 var (
 	simulateFor = flag.Duration("share.simulate", 40*time.Second, "virtual time of each run of the simulation")
-	simulateRun = flag.Uint64("share.seed", 0, "seed of the only run; 0 for seeds 1 to share.runs")
+	simulateRun = flag.Uint64("share.seed", 0, "seed of the only run; 0 for those from 1 on")
 	simulations = flag.Uint64("share.runs", 3, "runs of each limit")
 )
 
@@ -492,16 +493,24 @@ var simulated = []string{
 	"1000/s sliding_log",
 }
 
+// seeds yields the seeds of so many runs, or that of the only run.
+func seeds(runs uint64) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		if *simulateRun != 0 {
+			yield(*simulateRun)
+			return
+		}
+		for seed := uint64(1); seed <= runs && yield(seed); seed++ {
+		}
+	}
+}
+
 // TestNoExcess simulates every algorithm with faults: what all processes admit, one limit admits.
 func TestNoExcess(t *testing.T) {
 	for _, limit := range simulated {
 		t.Run(limit, func(t *testing.T) {
 			t.Parallel()
-			first, last := uint64(1), *simulations
-			if *simulateRun != 0 {
-				first, last = *simulateRun, *simulateRun
-			}
-			for seed := first; seed <= last; seed++ {
+			for seed := range seeds(*simulations) {
 				w := newWorld(seed, limit, 5, []float64{0.05, 1, 0.3, 0.01}[seed%4])
 				if seed%3 == 0 {
 					w.far = 40_000
@@ -515,8 +524,12 @@ func TestNoExcess(t *testing.T) {
 				if w.excess != 0 {
 					t.Errorf("seed %d: %d of %d tokens exceed the limit", seed, w.excess, w.admitted)
 				}
-				if w.local < w.asked/4 {
-					t.Errorf("seed %d: %d of %d requests were decided by shares, want a quarter", seed, w.local, w.asked)
+				least := w.asked / 4
+				if w.perSecond()*w.demand/float64(len(w.nodes)) < DefaultThreshold {
+					least /= 2 // most processes have no share most of the time
+				}
+				if w.local < least {
+					t.Errorf("seed %d: %d of %d requests were decided by shares, want %d", seed, w.local, w.asked, least)
 				}
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/algo"
 	"github.com/floodweir/weir/share/internal/parts"
 )
 
@@ -151,11 +152,12 @@ func TestTransitions(t *testing.T) {
 	for _, limits := range [][2]string{
 		{"10000/s burst 2000", "4000/s burst 500"},
 		{"5000/s fixed_window anchor epoch", "2000/s fixed_window anchor epoch"},
+		{"3000/s sliding_window", "1000/s sliding_window"},
 		{"3000/s sliding_window", "1000/s burst 200"},
 	} {
 		t.Run(limits[0], func(t *testing.T) {
-			for seed := range uint64(5) {
-				w := newWorld(seed, limits[0], 5, float64(1+seed))
+			for seed := range seeds(5) {
+				w := newWorld(seed, limits[0], 5, float64(1+seed%5))
 				c := &traced{w: w, seen: map[string]int{}}
 				w.wrote = c.write
 				for _, n := range w.nodes {
@@ -169,7 +171,10 @@ func TestTransitions(t *testing.T) {
 					}
 					w.run(1_000_000)
 				}
-				t.Logf("seed %d: %v", seed, c.seen)
+				if w.replay(algo.MaxInstant); w.excess != 0 && w.d.Comparable(w.nodes[0].d) {
+					c.failf("%d of %d tokens exceed the larger limit", w.excess, w.admitted)
+				}
+				t.Logf("seed %d: %v, excess %d of %d", seed, c.seen, w.excess, w.admitted)
 				for _, err := range c.errs[:min(5, len(c.errs))] {
 					t.Errorf("seed %d: %s", seed, err)
 				}
