@@ -144,7 +144,7 @@ var layout = map[string]row{
 	"cmd/weir/internal/audit":                   {layer: 4}, // who changed what, for several HTTP interfaces
 	"cmd/weir/internal/adjustment":              {layer: 5}, // what operators set for single keys
 	"cmd/weir/internal/certificate":             {layer: 5}, // certificates of listeners
-	"cmd/weir/internal/setup":                   {layer: 4}, // an error of several stores
+	"cmd/weir/internal/setup":                   {layer: 4}, // what the configurations of stores share
 	"cmd/weir/internal/postgres":                {layer: 5, third: []string{"github.com/lib/pq"}},
 	"cmd/weir/internal/edge":                    {layer: 5}, // the plan of policies for nginx
 	"cmd/weir/internal/progress":                {layer: 6, third: []string{"github.com/charmbracelet/x/term"}},

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/e2e/pgtest"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/internal/algo"
@@ -35,7 +36,18 @@ const quotaLimit = "1000/s burst 3000"
 // and one client is killed. All together admit no more than the limit.
 func TestQuotaService(t *testing.T) {
 	t.Parallel()
-	binary, file := programtest.Weir(t), quotaFile(t, "redis://"+redistest.Start(t).Addr)
+	testQuotaService(t, "redis://"+redistest.Start(t).Addr)
+}
+
+// TestPostgresQuotaService runs TestQuotaService with PostgreSQL.
+func TestPostgresQuotaService(t *testing.T) {
+	t.Parallel()
+	testQuotaService(t, postgresProgram(t, pgtest.Start(t)))
+}
+
+// testQuotaService is TestQuotaService with the URL of a store.
+func testQuotaService(t *testing.T, store string) {
+	binary, file := programtest.Weir(t), quotaFile(t, store)
 	var servers [3]*quotaServer
 	for i := range servers {
 		servers[i] = startQuotaServer(t, binary, file, porttest.Address(t))

@@ -1,9 +1,12 @@
+//go:build unix
+
 package e2e_test
 
 import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/e2e/pgtest"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
@@ -18,11 +22,11 @@ import (
 const (
 	regionsFile = `
 regions:
-  global: redis://GLOBAL
+  global: "GLOBAL"
   lease: 2s
   members:
-    - { name: eu, part: 40, store: "redis://EU" }
-    - { name: us, part: 40, store: "redis://US" }
+    - { name: eu, part: 40, store: "EU" }
+    - { name: us, part: 40, store: "US" }
 gateway: { listen: "off" }
 http: { trusted_proxies: [127.0.0.1] }
 policies:
@@ -35,14 +39,32 @@ policies:
 // global Redis. One region is cut off from that for longer than a lease, and a server is killed. The
 // disconnected region admits no more than its part, and all together never more than the limit.
 func TestRegions(t *testing.T) {
-	eu, us, global := redistest.Start(t), redistest.Start(t), redistest.Start(t)
-	proxy := redistest.StartProxy(t, global.Addr)
+	var urls [3]string
+	for i := range urls {
+		urls[i] = "redis://" + redistest.Start(t).Addr
+	}
+	testRegions(t, urls[0], urls[1], urls[2])
+}
+
+// TestPostgresRegions runs TestRegions with a PostgreSQL database for each region and a global one.
+func TestPostgresRegions(t *testing.T) {
+	server := pgtest.Start(t)
+	testRegions(t, postgresProgram(t, server), postgresProgram(t, server), postgresProgram(t, server))
+}
+
+// testRegions is TestRegions with the URLs of stores.
+func testRegions(t *testing.T, eu, us, global string) {
+	u, err := url.Parse(global)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := redistest.StartProxy(t, u.Host)
 	run := func(region string) *serving {
-		to := global.Addr
+		to := global
 		if region == "eu" {
-			to = proxy.Addr
+			to = strings.Replace(global, u.Host, proxy.Addr, 1)
 		}
-		text := strings.NewReplacer("GLOBAL", to, "EU", eu.Addr, "US", us.Addr).Replace(regionsFile)
+		text := strings.NewReplacer("GLOBAL", to, "EU", eu, "US", us).Replace(regionsFile)
 		return serve(t, programtest.Weir(t), text, "--region", region, "--deadline", "500ms", "--log-level", "error")
 	}
 	names := []string{"eu", "eu", "us", "us"}

@@ -18,9 +18,9 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/edge"
 	"github.com/floodweir/weir/cmd/weir/internal/edit"
-	"github.com/floodweir/weir/cmd/weir/internal/postgres"
 	"github.com/floodweir/weir/cmd/weir/internal/publish"
 	"github.com/floodweir/weir/cmd/weir/internal/run"
+	"github.com/floodweir/weir/cmd/weir/internal/setup"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/redisstore"
 	"github.com/floodweir/weir/weirfile/published"
@@ -298,7 +298,7 @@ func (w *app) withConn(ctx context.Context, store string, f func(context.Context
 	if store == "" {
 		store = w.getenv("WEIR_STORE")
 	}
-	if store == "" || store == "memory" || postgres.Is(store) {
+	if !setup.Redis(store) {
 		return &exit{exitUsage, errors.New("--store: want the Redis with the published policies, such as redis://127.0.0.1:6379 (or WEIR_STORE)")}
 	}
 	if err := config.CheckStore(store); err != nil {

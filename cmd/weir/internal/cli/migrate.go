@@ -10,6 +10,7 @@ import (
 
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/postgres"
+	"github.com/floodweir/weir/cmd/weir/internal/setup"
 )
 
 func migrateCommand(w *app) *cobra.Command {
@@ -40,7 +41,7 @@ func migrateCommand(w *app) *cobra.Command {
 }
 
 func (w *app) migrate(ctx context.Context, store string) error {
-	if !postgres.Is(store) {
+	if !setup.Postgres(store) {
 		return &exit{exitUsage, errors.New("--store: want the URL of a PostgreSQL, such as postgres://postgres@db.internal/weir (or WEIR_STORE)")}
 	}
 	a, err := postgres.ParseURL(store)

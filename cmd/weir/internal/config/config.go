@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/cmd/weir/internal/certificate"
-	"github.com/floodweir/weir/cmd/weir/internal/postgres"
+	"github.com/floodweir/weir/cmd/weir/internal/setup"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/weirfile"
@@ -257,7 +257,7 @@ func (c *Config) check() (errs []error) {
 	if c.Snapshot != "" && c.Store != "memory" {
 		errs = append(errs, fmt.Errorf("--snapshot %q: want --store memory; a server has its own persistence", c.Snapshot))
 	}
-	if c.Published && (c.Store == "memory" || postgres.Is(c.Store)) {
+	if c.Published && !setup.Redis(c.Store) {
 		errs = append(errs, errors.New("--policies store: want the --store of a Redis, where policies are published"))
 	}
 	if c.Regions != nil && len(c.GRPC.QuotaService.Domains) > 0 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/cmd/weir/internal/postgres"
+	"github.com/floodweir/weir/cmd/weir/internal/setup"
 	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/redisstore"
 )
@@ -243,7 +244,7 @@ func CheckStore(v string) error {
 	if v == "memory" {
 		return nil
 	}
-	if postgres.Is(v) {
+	if setup.Postgres(v) {
 		_, err := postgres.ParseURL(v)
 		return err
 	}

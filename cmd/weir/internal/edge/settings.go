@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/floodweir/weir/cmd/weir/internal/setup"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/redisstore"
@@ -65,7 +66,7 @@ func (in *Input) settings(f *fault.Collector) (s Settings, ca string) {
 }
 
 func (in *Input) redis(f *fault.Collector) (r Redis, ca string) {
-	if in.Store == "" || in.Store == "memory" || strings.HasPrefix(in.Store, "postgres") {
+	if !setup.Redis(in.Store) {
 		shown, _, _ := strings.Cut(in.Store, "://")
 		f.Add("store", shown, "nginx keeps state in Redis: want a URL in --store, WEIR_STORE or store in the file")
 		return r, ""

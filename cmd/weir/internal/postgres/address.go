@@ -12,11 +12,6 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// Is reports whether a URL is one of PostgreSQL.
-func Is(text string) bool {
-	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
-}
-
 // An Address has the parameters with which a client connects.
 type Address struct{ config pq.Config }
 

@@ -1,7 +1,20 @@
-// Package setup has the error of a store that cannot keep limits until its configuration changes.
+// Package setup has what the configurations of several stores share.
 package setup
 
-import "github.com/floodweir/weir"
+import (
+	"strings"
+
+	"github.com/floodweir/weir"
+)
+
+// Redis reports whether a store is in Redis: its URL is not checked. It is false for memory, which "" is too, and for
+// PostgreSQL.
+func Redis(store string) bool { return store != "" && store != "memory" && !Postgres(store) }
+
+// Postgres reports whether a store is the URL of a PostgreSQL.
+func Postgres(store string) bool {
+	return strings.HasPrefix(store, "postgres://") || strings.HasPrefix(store, "postgresql://")
+}
 
 // An Error is a problem that remains until the configuration of the program or of its store
 // changes. It wraps weir.ErrUnavailable.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/cmd/weir/internal/postgres"
 	"github.com/floodweir/weir/cmd/weir/internal/setup"
 	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/internal/waitqueue"
@@ -309,7 +308,7 @@ func (k *Conn) Problem() error {
 func (k *Conn) Connected() bool { return k.current.Load() != nil }
 
 // Redis reports whether the store is a Redis.
-func (k *Conn) Redis() bool { return !postgres.Is(k.config.URL) }
+func (k *Conn) Redis() bool { return setup.Redis(k.config.URL) }
 
 // Conn returns the connection to Redis itself, or nil while there is none.
 func (k *Conn) Conn() redisstore.Conn {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/postgres"
+	"github.com/floodweir/weir/cmd/weir/internal/setup"
 	"github.com/floodweir/weir/contrib/rueidis"
 	"github.com/floodweir/weir/pgstore"
 	"github.com/floodweir/weir/redisstore"
@@ -32,7 +33,7 @@ type address struct {
 
 func parse(rawURL string) (a address, err error) {
 	a.files = contents(Files(rawURL)) // first, so that a later change is found by the next Reload
-	if !postgres.Is(rawURL) {
+	if !setup.Postgres(rawURL) {
 		a.redis, err = redisstore.ParseURL(rawURL)
 		return a, err
 	}
