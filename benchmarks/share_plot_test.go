@@ -20,6 +20,7 @@ import (
 type farLedger struct {
 	share.Ledger
 	takes time.Duration
+	mute  bool // a Swap does not report the rows that it has found
 	cut   atomic.Bool
 	calls *atomic.Int64
 }
@@ -43,7 +44,9 @@ func (f *farLedger) Load(ctx context.Context, names []string, rows []share.Store
 func (f *farLedger) Swap(ctx context.Context, swaps []share.Swap) error {
 	err := f.call(func() error { return f.Ledger.Swap(ctx, swaps) })
 	for i := range swaps {
-		swaps[i].At = time.Time{} // it reports no rows
+		if f.mute {
+			swaps[i].At = time.Time{}
+		}
 	}
 	return err
 }
@@ -297,26 +300,37 @@ func TestShareLoad(t *testing.T) {
 	}
 }
 
-// TestShareFar measures requests while each call of the ledger takes 80 ms. Over 40 runs 99.7 to 100 % do
-// not wait for it. In one of 20 seconds it may be 94 %, if a part is moved late.
+// TestShareFar measures requests while each call of the ledger takes 80 ms: at least 99 % do not wait for it. If the
+// ledger does not report the row that another process has written, processes that begin together may need longer for
+// their first shares than the three seconds before.
 func TestShareFar(t *testing.T) {
-	for _, load := range []float64{0.5, 0.8, 1.5} {
+	for _, test := range []struct {
+		load, atOnce float64
+		mute         bool
+	}{{0.5, 0.99, false}, {0.8, 0.99, false}, {1.5, 0.99, false}, {0.8, 0.9, true}} {
 		for _, text := range []string{"10000/s burst 2000", "5000/s sliding_window"} {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fleet{limit: weir.MustLimit(text)}
-				f.shares(t, 80*time.Millisecond, share.Config{})
-				rates := offer(load * float64(f.limit.Count()))
-				f.run(rates, 3*time.Second, 20*time.Second) // shares are granted in less than that
-				slices.Sort(f.took)
-				atOnce, _ := slices.BinarySearch(f.took, time.Millisecond)
-				p := func(part float64) time.Duration { return f.took[int(float64(len(f.took))*part)] }
-				t.Logf("%s at %.0f%%: %d of %d admitted, %.2f%% within 1ms, p50 %v, p99.9 %v, max %v, %d calls", text, load*100,
-					f.admitted.Load(), f.asked.Load(), 100*float64(atOnce)/float64(len(f.took)), p(0.5), p(0.999), f.took[len(f.took)-1], f.calls.Load())
-				if p(0.9) >= time.Millisecond {
-					t.Errorf("%s at %.0f%%: 90%% within %v, want less than 1ms", text, load*100, p(0.9))
+				for _, l := range f.shares(t, 80*time.Millisecond, share.Config{}) {
+					l.mute = test.mute
 				}
+				f.far(t, test.load, test.atOnce)
 			})
 		}
+	}
+}
+
+// far offers a load, and checks how many requests do not wait.
+func (f *fleet) far(t *testing.T, load, want float64) {
+	f.run(offer(load*float64(f.limit.Count())), 3*time.Second, 20*time.Second)
+	slices.Sort(f.took)
+	p := func(part float64) time.Duration { return f.took[int(float64(len(f.took))*part)] }
+	n, _ := slices.BinarySearch(f.took, time.Millisecond)
+	atOnce := float64(n) / float64(len(f.took))
+	t.Logf("%s at %.0f%%: %d of %d admitted, %.2f%% within 1ms, p50 %v, p99.9 %v, max %v, %d calls", f.limit, load*100,
+		f.admitted.Load(), f.asked.Load(), 100*atOnce, p(0.5), p(0.999), f.took[len(f.took)-1], f.calls.Load())
+	if atOnce < want {
+		t.Errorf("%s at %.0f%%: %.2f%% within 1ms, want %.0f%%", f.limit, load*100, 100*atOnce, 100*want)
 	}
 }
 

@@ -3,7 +3,10 @@
 package e2e_test
 
 import (
+	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -13,6 +16,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/e2e/pgtest"
 	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/pgstore"
 	"github.com/floodweir/weir/redisstore"
@@ -36,7 +40,7 @@ func TestLedgers(t *testing.T) {
 	t.Parallel()
 	run := func(t *testing.T, open func(tb testing.TB) share.Ledger) {
 		ledgertest.Run(t, open)
-		t.Run("shares", func(t *testing.T) { divideLimit(t, open(t)) })
+		t.Run("shares", func(t *testing.T) { divideLimit(t, open(t), askStore) })
 	}
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
@@ -61,9 +65,49 @@ func TestLedgers(t *testing.T) {
 	})
 }
 
-// divideLimit asks several stores for more than a limit. All together admit no more than it, and
-// most decisions need no call.
-func divideLimit(t *testing.T, ledger share.Ledger) {
+// TestSharesInPrograms divides a limit among programs that use weir.Limiter or package httplimit.
+func TestSharesInPrograms(t *testing.T) {
+	t.Parallel()
+	conn := openConn(t, "rueidis", "redis://"+redistest.Start(t).Addr)
+	t.Run("limiter", func(t *testing.T) {
+		divideLimit(t, newRedisLedger(t, conn), func(s weir.Store, limit weir.Limit) func(context.Context) (bool, error) {
+			l, err := weir.New(s, limit, weir.Config{Prefix: "limiter"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func(ctx context.Context) (bool, error) {
+				d, err := l.Take(ctx, "hot", 1)
+				return d.OK, err
+			}
+		})
+	})
+	t.Run("httplimit", func(t *testing.T) {
+		divideLimit(t, newRedisLedger(t, conn), func(s weir.Store, limit weir.Limit) func(context.Context) (bool, error) {
+			hot := func(*http.Request) string { return "hot" }
+			h := httplimit.Limit(s, limit.String(), hot)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			return func(ctx context.Context) (ok bool, err error) {
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/", nil))
+				if degraded := w.Header().Get("Weir-Degraded"); degraded != "" {
+					err = errors.New(degraded)
+				}
+				return w.Code == http.StatusOK, err
+			}
+		})
+	})
+}
+
+// askStore returns the requests of a store for one key.
+func askStore(s weir.Store, limit weir.Limit) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		d, err := s.Do(ctx, weir.Request{Key: "hot", Limit: limit, N: 1})
+		return d.OK, err
+	}
+}
+
+// divideLimit asks several stores for more than a limit, by requests that open returns. All together admit no more
+// than it, and most decisions need no call.
+func divideLimit(t *testing.T, ledger share.Ledger, open func(weir.Store, weir.Limit) func(context.Context) (bool, error)) {
 	limit := weir.MustLimit("1000/h burst 30000")
 	var admitted, denied, local atomic.Int64
 	var wg sync.WaitGroup
@@ -77,18 +121,19 @@ func divideLimit(t *testing.T, ledger share.Ledger) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		ask := open(s, limit)
 		var callers sync.WaitGroup
 		for range 4 {
 			callers.Go(func() {
 				// A holder whose share comes late denies by what it read before, so all go on until the
 				// limit is used.
 				for i := 0; i < 5000 || admitted.Load() < 25_000 && time.Since(start) < 2*time.Minute; i++ {
-					d, err := s.Do(t.Context(), weir.Request{Key: "hot", Limit: limit, N: 1})
+					ok, err := ask(t.Context())
 					switch {
 					case err != nil:
 						t.Error(err)
 						return
-					case d.OK:
+					case ok:
 						admitted.Add(1)
 					default:
 						denied.Add(1)

@@ -264,8 +264,8 @@ func TestPostgresServers(t *testing.T) {
 	awaitText(t, nodes[0].admin+"/v1/explain?url=/closed&client_ip=203.0.113.7", `"policy":"closed"`)
 }
 
-// TestPostgresShares runs TestSharedServers with PostgreSQL as store and ledger.
+// TestPostgresShares runs TestSharedServers with PostgreSQL as store and ledger, and on_store_error: local.
 func TestPostgresShares(t *testing.T) {
 	server := pgtest.Start(t)
-	testSharedServers(t, postgresProgram(t, server), server.Stop)
+	testSharedServers(t, postgresProgram(t, server), server.Kill, "local")
 }
