@@ -46,7 +46,7 @@ func shareProcess(config string) error {
 	if err != nil {
 		return err
 	}
-	store, err := share.New(mem, ledger, share.Config{Lease: time.Second, Timeout: time.Second})
+	store, err := share.New(mem, ledger, share.Config{Lease: time.Second, Timeout: 200 * time.Millisecond})
 	if err != nil {
 		return err
 	}
@@ -192,19 +192,20 @@ func drifts(t *testing.T, server *redistest.Server, ahead bool) {
 // together admit no more than the limit. They go on until they have admitted enough, which depends on the machine.
 func TestKilledHolders(t *testing.T) {
 	for i, text := range []string{
-		"1000/s burst 1000",
-		"1000/s burst 1000 leaky_bucket",
+		"1000/s burst 200",
+		"1000/s burst 200 leaky_bucket",
 		"1000/s fixed_window anchor epoch",
 		"1000/s sliding_window",
 		"1000/s sliding_log",
 	} {
+		drift := []int{500, -500}[i%2]
+		server, limit := startDrifting(t, drift), weir.MustLimit(text)
 		t.Run(text, func(t *testing.T) {
-			drift := []int{500, -500}[i%2]
-			server, limit := startDrifting(t, drift), weir.MustLimit(text)
+			t.Parallel()
 			var starts, cuts atomic.Int64
 			var wg sync.WaitGroup
 			begin := time.Now()
-			ends := begin.Add(time.Duration(usual(3, 60)) * time.Second)
+			ends := begin.Add(time.Duration(usual(5, 60)) * time.Second)
 			log := &shareLog{base: begin.UnixMicro()}
 			const enough = 2000
 			goesOn := func() bool {
@@ -216,7 +217,7 @@ func TestKilledHolders(t *testing.T) {
 					for r := rand.New(rand.NewPCG(uint64(i), 1)); goesOn(); {
 						starts.Add(1)
 						p := &shareLife{
-							life: time.Duration(500+r.IntN(3000)) * time.Millisecond, stops: r.IntN(3) == 0,
+							life: time.Duration(1000+r.IntN(5000)) * time.Millisecond, stops: r.IntN(3) == 0,
 							config: proxy.Addr + " " + text,
 						}
 						if r.IntN(3) == 0 {
@@ -273,15 +274,15 @@ func (p *shareLife) run(log *shareLog) error {
 		case <-ctx.Done():
 		}
 	}
-	pause(p.life / 3)
+	pause(p.life / 4)
 	if p.proxy != nil {
 		p.proxy.Set(redistest.DropAll)
-		pause(p.life / 3)
+		pause(p.life / 2)
 		p.proxy.Set(redistest.NoFault)
 	}
 	if p.stops {
 		_ = cmd.Process.Signal(syscall.SIGSTOP)
-		pause(1500 * time.Millisecond)
+		pause(2500 * time.Millisecond)
 		_ = cmd.Process.Signal(syscall.SIGCONT)
 	}
 	<-ctx.Done()
