@@ -275,6 +275,7 @@ func (x *exchange) carry(rows []Stored, at int64) bool {
 // state changed.
 func (x *exchange) decide(c *settings, o *op) (changed bool) {
 	e, r, b := x.entry, o.r, &x.row.rest
+	o.Err = nil // of a row that another process has written
 	a := algo.Ask{Op: algo.Op(r.Verb), Now: x.now, N: r.N - o.own}
 	switch r.Verb {
 	case weir.Reset:

@@ -3,6 +3,7 @@
 package share
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -165,5 +166,39 @@ func TestReclaimLosesConflict(t *testing.T) {
 	w.all(t, n)
 	if r := content(); r.find(killed.id) != nil || n.c.conflicts.Load() != 1 {
 		t.Errorf("row = %+v after %d conflicts, want one and no share", r, n.c.conflicts.Load())
+	}
+}
+
+// TestChargeAfterConflict charges a limit that admits nothing yet, because a share of a former one is left. The swap
+// loses a conflict with the return of that share, and then the charge is effective: it is no error.
+func TestChargeAfterConflict(t *testing.T) {
+	w, _ := lone(t, "3000/s sliding_window", 2)
+	former, n := w.nodes[0].entry, w.nodes[1]
+	n.configure("1000/s burst 200")
+	w.all(t, n)
+	o := &op{entry: n.entry, r: n.request(weir.Charge, 10)}
+	n.entry.demand = float64(n.d.Whole.Rate) // so the row is to list it
+	returned := func() {
+		stored := w.ledger.rows[former.name]
+		var r row
+		if err := r.decode(stored.Data); err != nil || !r.closed || r.find(former.id) == nil {
+			t.Fatalf("row = %+v, %v, want a former share", r, err)
+		}
+		now, in, err := r.open(n.d, w.ledgerTime(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.holders = slices.DeleteFunc(r.holders, func(h holder) bool { return h.id == former.id })
+		s, err := r.swap("key", former.name, stored.Version, in, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored.Version, stored.Data = stored.Version+1, s.Data
+		w.ledger.rows[former.name] = stored
+	}
+	w.slow(0, func() { w.slow(0, returned) }) // after the read, before the swap
+	n.exchange(o)
+	if o.Err != nil || !o.d.OK || n.c.conflicts.Load() != 1 {
+		t.Errorf("charge = %+v, %v after %d conflicts, want it after one", o.d, o.Err, n.c.conflicts.Load())
 	}
 }
