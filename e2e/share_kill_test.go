@@ -34,6 +34,10 @@ const shareProcessEnv = "WEIR_TEST_SHARE_PROCESS" // the address of Redis, and a
 
 // shareProcess asks for one key without end. It writes the times before and after each admission and its At.
 func shareProcess(config string) error {
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1) // the test has ended
+	}()
 	addr, limit, _ := strings.Cut(config, " ")
 	conn, err := rueidis.Open("redis://" + addr)
 	for ; err != nil; conn, err = rueidis.Open("redis://" + addr) {
@@ -267,6 +271,11 @@ func (p *shareLife) run(log *shareLog) error {
 	if err != nil {
 		return err
 	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
 	if err := cmd.Start(); err != nil {
 		return err
 	}

@@ -186,7 +186,7 @@ func TestTransitions(t *testing.T) {
 	}
 	t.Logf("%v", all)
 	for _, name := range rowTransitions {
-		if all[name] == 0 {
+		if all[name] == 0 && *simulateRun == 0 { // one run may lack some
 			t.Errorf("no transition %q", name)
 		}
 	}
