@@ -104,25 +104,46 @@ func holdOrders(t *testing.T, dsn string) (release func()) {
 
 // faultTotals adds up the rounds of one fault.
 type faultTotals struct {
-	mu                     sync.Mutex
-	rounds                 int
-	lost, rejected, checks int64
-	slowest                time.Duration
+	mu                             sync.Mutex
+	rounds                         int
+	acknowledged, withdrawn        int
+	reported                       int
+	lost, rejected, unsold, checks int64
+	slowestReport, slowest         time.Duration
 }
 
+// totalsOf returns totals that are printed when all rounds of a test have ended.
+func totalsOf(t *testing.T, fault string) *faultTotals {
+	s := &faultTotals{}
+	t.Cleanup(func() {
+		if s.rounds > 0 {
+			t.Logf("%s: %s", fault, s)
+		}
+	})
+	return s
+}
+
+// add adds a round, whose first unit after the fault was granted after reopened.
 func (s *faultTotals) add(v *trialResult, reopened time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rounds++
+	s.acknowledged += v.acknowledged
+	s.withdrawn += v.withdrawn
+	s.reported += v.reported
 	s.lost += v.tally.Lost
 	s.rejected += v.tally.Rejected
+	s.unsold += v.unsold
 	s.checks += v.checks
+	s.slowestReport = max(s.slowestReport, v.reportedAfter)
 	s.slowest = max(s.slowest, reopened)
 }
 
 func (s *faultTotals) String() string {
-	return fmt.Sprintf("%d rounds, %d lost and %d rejected reservations, all reported, oversold 0, the first unit after at most %v, %d checks of the auditor",
-		s.rounds, s.lost, s.rejected, s.slowest.Round(time.Millisecond), s.checks)
+	return fmt.Sprintf("%d rounds, %d reservations acknowledged, %d of them withdrawn with notice (after at most %v) and %d without; %d lost, %d rejected; "+
+		"%d units unsold that buyers wanted; the first unit after at most %v; %d checks of the auditor",
+		s.rounds, s.acknowledged, s.reported, s.slowestReport.Round(time.Millisecond), s.withdrawn-s.reported, s.lost, s.rejected,
+		s.unsold, s.slowest.Round(time.Millisecond), s.checks)
 }
 
 // TestFaultsOfRedis breaks the Redis of two processes in the middle of a sale, while orders are
@@ -138,8 +159,7 @@ func TestFaultsOfRedis(t *testing.T) {
 		if !f.few && !long() {
 			continue
 		}
-		sum := &faultTotals{}
-		t.Cleanup(func() { t.Logf("%s: %s", f.name, sum) })
+		sum := totalsOf(t, f.name)
 		for n := range rounds {
 			t.Run(fmt.Sprintf("%s/%d", f.name, n+1), func(t *testing.T) {
 				t.Parallel()

@@ -23,16 +23,17 @@ const reportWithin = 2 * time.Second
 
 // checkWithdrawn fails the test if a reservation was rejected, or if a buyer received too late that
 // it is lost.
-func (v *trialResult) checkWithdrawn(t *testing.T) time.Duration {
+func (v *trialResult) checkWithdrawn(t *testing.T) {
 	t.Helper()
-	reported := v.reportedAfter()
-	if reported > within(reportWithin) {
-		t.Errorf("a buyer received after %v that the reservation is lost, want at most %v", reported, within(reportWithin))
+	if v.reportedAfter > within(reportWithin) {
+		t.Errorf("a buyer received after %v that the reservation is lost, want at most %v", v.reportedAfter, within(reportWithin))
 	}
 	if v.tally.Rejected > 0 {
 		t.Errorf("%d granted reservations are rejected", v.tally.Rejected)
 	}
-	return reported
+	if v.unsold > 0 {
+		t.Errorf("%d units are unsold that buyers wanted", v.unsold)
+	}
 }
 
 // TestBothDatabasesKilled kills the Redis and the PostgreSQL of several processes together, while
@@ -40,7 +41,7 @@ func (v *trialResult) checkWithdrawn(t *testing.T) time.Duration {
 // the lost epoch becomes no order in the next one, and no reservation is rejected.
 func TestBothDatabasesKilled(t *testing.T) {
 	t.Parallel()
-	rounds := count(1, 50)
+	rounds, all := count(1, 50), totalsOf(t, "all cases")
 	for _, processes := range []int{2, 3} {
 		if processes == 3 && !long() {
 			continue
@@ -49,16 +50,18 @@ func TestBothDatabasesKilled(t *testing.T) {
 			if fsync != "" && !long() {
 				continue
 			}
+			name := fmt.Sprintf("%d processes/fsync %q", processes, fsync)
+			sum := totalsOf(t, name)
 			for n := range rounds {
-				t.Run(fmt.Sprintf("%d processes/fsync %q/%d", processes, fsync, n+1), func(t *testing.T) {
-					killBoth(t, processes, fsync)
+				t.Run(fmt.Sprintf("%s/%d", name, n+1), func(t *testing.T) {
+					killBoth(t, processes, fsync, sum, all)
 				})
 			}
 		}
 	}
 }
 
-func killBoth(t *testing.T, processes int, fsync string) {
+func killBoth(t *testing.T, processes int, fsync string, sums ...*faultTotals) {
 	pg, redis := pgtest.Start(t, "max_connections=200"), startRedisServer(t, fsync)
 	url := "redis://" + redis.Addr
 	y := newTrial(t, sharedConfig(t, pg.DSN(pg.NewDB(t)), url), url)
@@ -80,13 +83,16 @@ func killBoth(t *testing.T, processes int, fsync string) {
 		both.Wait()
 		back = time.Now()
 	})
-	reported := v.checkWithdrawn(t)
+	v.checkWithdrawn(t)
 	reopened, ok := v.reopened(back)
 	if !ok || reopened > reopenWithin {
 		t.Errorf("the first unit after %v (any: %v), want at most %v", reopened, ok, reopenWithin)
 	}
-	t.Logf("epoch %d, %d paid of %d, %d lost, %d rejected, reported after at most %v, the first unit after %v, %d checks of the auditor",
-		v.tally.Sale.Epoch, v.tally.Paid, y.units, v.tally.Lost, v.tally.Rejected, reported.Round(time.Millisecond), reopened.Round(time.Millisecond), v.checks)
+	t.Logf("epoch %d, %d paid of %d, %d acknowledged, %d lost, %d rejected, reported after at most %v, the first unit after %v, %d checks of the auditor",
+		v.tally.Sale.Epoch, v.tally.Paid, y.units, v.acknowledged, v.tally.Lost, v.tally.Rejected, v.reportedAfter.Round(time.Millisecond), reopened.Round(time.Millisecond), v.checks)
+	for _, sum := range sums {
+		sum.add(v, reopened)
+	}
 	y.stop()
 }
 
@@ -95,6 +101,7 @@ func killBoth(t *testing.T, processes int, fsync string) {
 // and nothing is lost.
 func TestStoppedInTransaction(t *testing.T) {
 	t.Parallel()
+	sum := totalsOf(t, "stopped in a transaction")
 	for n := range count(1, 20) {
 		t.Run(strconv.Itoa(n+1), func(t *testing.T) {
 			y := sharedTrial(t)
@@ -120,6 +127,7 @@ func TestStoppedInTransaction(t *testing.T) {
 				t.Errorf("no order for %v", blocked)
 			}
 			t.Logf("the others wrote an order after %v; %d paid of %d, %d checks of the auditor", resumed.Sub(at).Round(time.Millisecond), v.tally.Paid, y.units, v.checks)
+			sum.add(v, 0)
 			y.stop()
 		})
 	}
@@ -148,6 +156,7 @@ func TestCutOff(t *testing.T) {
 		if from == "redis" && !long() {
 			continue
 		}
+		sum := totalsOf(t, "cut off from "+from)
 		for n := range count(1, 20) {
 			t.Run(fmt.Sprintf("%s/%d", from, n+1), func(t *testing.T) {
 				t.Parallel()
@@ -176,6 +185,7 @@ func TestCutOff(t *testing.T) {
 					t.Errorf("%d reservations are lost", n)
 				}
 				t.Logf("epoch %d, %d paid of %d, %d calls 503, %d checks of the auditor", v.tally.Sale.Epoch, v.tally.Paid, y.units, v.unavailable, v.checks)
+				sum.add(v, 0)
 				y.stop()
 			})
 		}

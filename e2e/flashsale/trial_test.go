@@ -172,8 +172,11 @@ type trialResult struct {
 	ends                []string
 	seen                []calllog.Call
 	tally               sale.OrderTotals
-	withdrawn           []sale.Order    // lost and rejected
-	lostReceipts        map[string]bool // receipts whose customers received that they are lost or rejected
+	acknowledged        int           // reservations whose receipt a customer received
+	withdrawn           int           // of acknowledged: lost or rejected
+	reported            int           // of withdrawn: the customer received that
+	reportedAfter       time.Duration // the longest time until a customer received that; an hour if one did not
+	unsold              int64         // free units at the end, if a customer left without one that it wanted
 	checks              int64
 	unpaid, unavailable int // calls to pay, and all calls, with status 503
 }
@@ -192,7 +195,7 @@ func (y *trial) run(fault func(ctx context.Context)) *trialResult {
 	watching, stop := context.WithCancel(ctx)
 	var beside, customers sync.WaitGroup
 	beside.Go(func() { watch.Watch(watching) })
-	v := &trialResult{ends: make([]string, y.customers), lostReceipts: map[string]bool{}}
+	v := &trialResult{ends: make([]string, y.customers)}
 	for i := range v.ends {
 		customers.Go(func() {
 			if i >= len(v.ends)-y.late {
@@ -293,14 +296,13 @@ func (v *trialResult) count(y *trial) {
 	if v.tally, err = l.Totals(t.Context(), y.sale); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.EachOrder(t.Context(), y.sale, func(o sale.Order) error {
-		if o.State == sale.Lost || o.State == sale.Rejected {
-			v.withdrawn = append(v.withdrawn, o)
+	for i, end := range v.ends {
+		if y.endOf(i) == pays && end != string(sale.Paid) && !y.killed {
+			v.unsold = v.tally.Movements
 		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
 	}
+	noticed := map[string]time.Time{} // when a customer first received that a reservation is withdrawn
+	receipts := map[string]bool{}
 	for _, o := range v.seen {
 		if o.Status == http.StatusServiceUnavailable {
 			v.unavailable++
@@ -308,34 +310,37 @@ func (v *trialResult) count(y *trial) {
 				v.unpaid++
 			}
 		}
-		if o.State == "lost" || o.State == "rejected" {
-			v.lostReceipts[o.Receipt] = true
+		if o.Receipt == "" {
+			continue
+		}
+		id := calllog.ReservationOf(o.Receipt)
+		receipts[id] = true
+		if at, ok := noticed[id]; (o.State == "lost" || o.State == "rejected") && (!ok || o.At.Before(at)) {
+			noticed[id] = o.At
 		}
 	}
-	if n := v.tally.Lost + v.tally.Rejected; int64(len(v.lostReceipts)) > n {
-		t.Errorf("%d customers received a lost or rejected reservation, the ledger has %d", len(v.lostReceipts), n)
+	v.acknowledged = len(receipts)
+	if n := v.tally.Lost + v.tally.Rejected; int64(len(noticed)) > n {
+		t.Errorf("%d customers received a lost or rejected reservation, the ledger has %d", len(noticed), n)
+	}
+	if err := l.EachOrder(t.Context(), y.sale, func(o sale.Order) error {
+		if o.State != sale.Lost && o.State != sale.Rejected || !receipts[o.ID] {
+			return nil
+		}
+		v.withdrawn++
+		after := time.Hour // never
+		if at, ok := noticed[o.ID]; ok {
+			v.reported++
+			after = at.Sub(o.ChangedAt)
+		}
+		v.reportedAfter = max(v.reportedAfter, after)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 	if v.tally.DeadLetters > 0 {
 		t.Errorf("%d dead letters", v.tally.DeadLetters)
 	}
-}
-
-// reportedAfter returns the longest time until a buyer received that a reservation is lost.
-func (v *trialResult) reportedAfter() (slowest time.Duration) {
-	seen := map[string]time.Time{} // by user
-	for _, c := range v.seen {
-		if at, ok := seen[c.User]; c.State == "lost" && (!ok || c.At.Before(at)) {
-			seen[c.User] = c.At
-		}
-	}
-	for _, o := range v.withdrawn {
-		after := time.Hour // never
-		if at, ok := seen[o.User]; ok {
-			after = at.Sub(o.ChangedAt)
-		}
-		slowest = max(slowest, after)
-	}
-	return slowest
 }
 
 // reopened returns how long after an instant the first unit was granted.
