@@ -115,12 +115,15 @@ func (s *state) restore(p *userState) {
 // advance reserves units for a present ticket, or admits it, if its turn has come. If too few are
 // free for the first ticket, it returns how many.
 func (s *state) advance(p *userState, q *sale.PollRequest, now int64) (h *reservation, left int64) {
-	if s.paused || now < s.starts || now >= s.ends || q.MaxBacklog > 0 && int64(len(s.stream.entries)) >= q.MaxBacklog {
+	if s.paused || now < s.starts || now >= s.ends {
 		return nil, 0
 	}
 	ahead := int64(0)
 	if p.state == waiting {
 		ahead = s.queue.ahead(p.rank)
+	}
+	if q.MaxBacklog > 0 && ahead >= q.MaxBacklog-int64(len(s.stream.entries)) {
+		return nil, 0
 	}
 	if q.Reservation != "" {
 		units := quantity(q.Quantity)

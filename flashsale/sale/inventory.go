@@ -40,8 +40,8 @@ import (
 //     this way. Until ReclaimFor after the deadline, a Join or Poll restores the ticket at its
 //     rank. After that its state is TicketExpired.
 //  12. A ticket is admitted by its own Join or Poll alone: between StartsAt and EndsAt, while
-//     the sale is not paused and the stream has fewer than MaxBacklog entries. With
-//     Reservation set, a ticket reserves its Quantity in the same call if that leaves a unit for
+//     the sale is not paused and the stream has room for its entry after one of each present
+//     ticket ahead, MaxBacklog in total. With Reservation set, a ticket reserves its Quantity in the same call if that leaves a unit for
 //     each present ticket ahead. Without it, a ticket with fewer than Headroom × Free − Outstanding
 //     present tickets ahead is admitted for TokenFor. If no present ticket is ahead of one that
 //     wants more units than are free, and some are, the reason is FewLeft. A waiting ticket is
@@ -210,7 +210,8 @@ type PollRequest struct {
 	// 16 to 64 letters, digits, -. If it is empty, the ticket is only admitted.
 	Reservation string
 
-	// MaxBacklog prevents admissions while so many entries are unacknowledged; 0 for no bound.
+	// MaxBacklog is how many unacknowledged entries admissions fill the stream up to; 0 for no
+	// bound.
 	MaxBacklog int64
 
 	// MaxUnits bounds the units that this user holds, as PerUser does; 0 for PerUser alone.

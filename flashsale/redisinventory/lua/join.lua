@@ -53,7 +53,7 @@ if penalty == 0 then s.top = math.max(s.top, rank) end
 
 -- Without a queue, the ticket reserves its units at once and never enters it.
 local id, backlog = ARGV[14], tonumber(ARGV[15])
-if only and id ~= '' and (u.place == '-' or u.place == 's') and s.quantity <= s.free and sells(s, backlog) then
+if only and id ~= '' and (u.place == '-' or u.place == 's') and s.quantity <= s.free and openings(s, backlog) > 0 then
   local same, why = here(s)
   if not same then return {'stale', why} end
   u.ticket, u.rank, u.till, u.batch, u.place = ARGV[5], num(rank), '0', '', 'n'

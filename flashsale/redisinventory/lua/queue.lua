@@ -124,11 +124,11 @@ local function outstanding(s)
   return redis.call('ZCOUNT', OUT, '(' .. num(s.now), '(+inf')
 end
 
--- sells reports whether a unit can be reserved or promised now. backlog is the bound on the
--- stream, or 0.
-local function sells(s, backlog)
-  return s.paused == 0 and s.now >= s.starts and s.now < s.ends and s.free > 0 and
-    (backlog == 0 or redis.call('XLEN', STREAM) < backlog)
+-- openings returns how many tickets, the first ones, can reserve or be admitted now: as many as the
+-- stream has room for. backlog is the bound on the stream, or 0.
+local function openings(s, backlog)
+  if s.paused == 1 or s.now < s.starts or s.now >= s.ends or s.free <= 0 then return 0 end
+  return backlog == 0 and math.huge or backlog - redis.call('XLEN', STREAM)
 end
 
 -- yield makes a waiting or absent ticket absent from now on, at a rank. parked says that it was not
@@ -165,7 +165,7 @@ local function visit(s, name, u, id, backlog)
     ahead = redis.call('ZRANK', LINE, name)
   end
   local turn, few = false, false
-  if sells(s, backlog) then
+  if ahead < openings(s, backlog) then
     if id ~= '' then
       turn = ahead + s.quantity <= s.free
       few = ahead == 0 and not turn

@@ -172,7 +172,13 @@ func TestDetects(t *testing.T) {
 		{"a key with two bodies", func(w *fixture) { w.facts.Observations[len(w.facts.Observations)-2].Body = "b9" }, auditor.Idempotency, `with key "k1"`},
 		{"a key with two orders", sql(`UPDATE orders SET key = 'k1', usr = 'u1'`), auditor.Idempotency, "for one key"},
 
-		{"a queue out of order", func(w *fixture) { w.of("u1", calllog.Poll).Until = w.at(200000) }, auditor.FairQueue, "3 users who joined after u1 were admitted before it"},
+		{"a queue out of order", func(w *fixture) {
+			token := w.of("u1", calllog.Poll)
+			token.Sent, token.At = w.at(84500), w.at(84510)
+			asks := *token
+			asks.Sent, asks.At, asks.State, asks.Token, asks.Until = w.at(84000), w.at(84010), "waiting", "", time.Time{}
+			w.observe(asks)
+		}, auditor.FairQueue, "3 users who joined after u1 were admitted before it asked again"},
 		{"waiting after all units are paid", func(w *fixture) {
 			o := w.of("u5", calllog.Poll)
 			o.Status, o.State, o.Reason = 200, "waiting", ""
@@ -324,6 +330,17 @@ func TestShuffled(t *testing.T) {
 				t.Errorf("%d violations, want %d: %s", f.Violations, c.want, strings.Join(f.Examples, "\n"))
 			}
 		})
+	}
+}
+
+// TestAdmittedBetweenPolls checks that a user who does not ask is not overtaken: users are admitted
+// by their own polls, whose intervals grow with the queue.
+func TestAdmittedBetweenPolls(t *testing.T) {
+	w := newFixture(t)
+	token := w.of("u1", calllog.Poll)
+	token.Sent, token.At, token.Until = w.at(84500), w.at(84510), w.at(114500)
+	if f := w.audit().Findings[auditor.FairQueue]; f.Violations > 0 {
+		t.Errorf("%d violations: %s", f.Violations, strings.Join(f.Examples, "\n"))
 	}
 }
 

@@ -16,7 +16,7 @@ type waiter struct {
 	sent, answered time.Time // of the call that returned the first ticket
 	until          time.Time // of the first token; equal for all users of one admission batch
 	rank           int64
-	lastWait       time.Time // when the last call that returned "waiting", or the first "sold out" after it, was sent
+	lastWait       time.Time // when the last call before the token that returned "waiting", or the first "sold out" after it, was sent
 }
 
 func (c *checker) waiters(sale string) []waiter {
@@ -42,7 +42,7 @@ func (c *checker) waiters(sale string) []waiter {
 		if w.until.IsZero() && o.Token != "" {
 			w.until = o.Until
 		}
-		if o.State == "waiting" || soldOut && !w.lastWait.IsZero() {
+		if w.until.IsZero() && (o.State == "waiting" || soldOut && !w.lastWait.IsZero()) {
 			w.lastWait, w.soldOut = o.Sent, soldOut
 		}
 		if w.rank == 0 {
@@ -57,9 +57,11 @@ func (c *checker) waiters(sale string) []waiter {
 	return all
 }
 
-// queueOrder checks that at most one batch of later users was admitted before a user. A user is
-// later if it joined after the other had its ticket. In a shuffled sale, the ranks of users who
-// joined before the start must not correlate with their order of arrival.
+// queueOrder checks that at most one batch of later users was admitted before a user who asked
+// after them, and had to wait. A user is later if it joined after the other had its ticket. A user
+// is admitted by its own polls alone, so users may be admitted between two of another one's. In a
+// shuffled sale, the ranks of users who joined before the start must not correlate with their order
+// of arrival.
 func (c *checker) queueOrder(s *saleRow) {
 	all := c.waiters(s.id)
 	switch s.queue {
@@ -75,20 +77,20 @@ func (c *checker) queueOrder(s *saleRow) {
 }
 
 func (c *checker) inversions(s *saleRow, all []waiter) {
-	// Sort by admission. A user without a token was not admitted up to its last response
-	// "waiting", so users who were admitted before that overtook it.
-	admitted := slices.Clone(all)
-	for i := range admitted {
-		if w := &admitted[i]; w.until.IsZero() && !w.lastWait.IsZero() {
-			w.until, w.user = w.lastWait.Add(time.Duration(s.tokenFor)*time.Millisecond), w.user+" (still waiting)"
-			w.sent = time.Time{} // overtakes no other user
+	// Sort by the end of the admission, and those who waited by the end of one at their last wait.
+	var admitted, waited []waiter
+	for _, w := range all {
+		if !w.until.IsZero() {
+			admitted = append(admitted, w)
+		}
+		if !w.lastWait.IsZero() {
+			w.until = w.lastWait.Add(time.Duration(s.tokenFor) * time.Millisecond)
+			waited = append(waited, w)
 		}
 	}
-	admitted = slices.DeleteFunc(admitted, func(w waiter) bool { return w.until.IsZero() })
-	if len(admitted) < 2 {
-		return
-	}
-	slices.SortStableFunc(admitted, func(x, y waiter) int { return x.until.Compare(y.until) })
+	byUntil := func(x, y waiter) int { return x.until.Compare(y.until) }
+	slices.SortStableFunc(admitted, byUntil)
+	slices.SortStableFunc(waited, byUntil)
 	// Count for each user how many were admitted earlier and joined certainly later, after this
 	// user had its ticket. A Fenwick tree over the times of joining counts them.
 	asked := make([]time.Time, len(admitted))
@@ -106,11 +108,6 @@ func (c *checker) inversions(s *saleRow, all []waiter) {
 		return i
 	}
 	sums := make([]int, len(asked)+1)
-	add := func(i int) {
-		for ; i < len(sums); i += i & -i {
-			sums[i]++
-		}
-	}
 	upTo := func(i int) (n int) {
 		for ; i > 0; i -= i & -i {
 			n += sums[i]
@@ -118,19 +115,14 @@ func (c *checker) inversions(s *saleRow, all []waiter) {
 		return n
 	}
 	before := 0
-	for i := 0; i < len(admitted); {
-		k := i
-		for ; k < len(admitted) && admitted[k].until.Equal(admitted[i].until); k++ {
-			w := admitted[k]
-			overtook := before - upTo(place(w.answered))
-			c.records.check(FairQueue, overtook <= c.facts.Batch, "sale %s: %d users who joined after %s were admitted before it, want at most one batch of %d", s.id, overtook, w.user, c.facts.Batch)
-		}
-		for ; i < k; i++ {
-			if !admitted[i].sent.IsZero() {
-				add(place(admitted[i].sent))
-				before++
+	for _, w := range waited {
+		for ; before < len(admitted) && admitted[before].until.Before(w.until); before++ {
+			for i := place(admitted[before].sent); i < len(sums); i += i & -i {
+				sums[i]++
 			}
 		}
+		overtook := before - upTo(place(w.answered))
+		c.records.check(FairQueue, overtook <= c.facts.Batch, "sale %s: %d users who joined after %s were admitted before it asked again, and waited: want at most one batch of %d", s.id, overtook, w.user, c.facts.Batch)
 	}
 }
 

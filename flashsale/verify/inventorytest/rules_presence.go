@@ -254,6 +254,24 @@ func backlogBounds(d *tester) {
 	d.wantStatus(d.pollWith(sale.PollRequest{User: "ann", MaxBacklog: 1}), sale.Waiting, sale.OK)
 	d.wantStatus(d.pollWith(sale.PollRequest{User: "ann", MaxBacklog: 1, Reservation: d.id("reservation")}), sale.Waiting, sale.OK)
 	d.wantStatus(d.pollWith(sale.PollRequest{User: "ann", MaxBacklog: 2, Reservation: d.id("reservation")}), sale.Spent, sale.OK)
+	// Room in the stream belongs to those ahead, whoever polls first.
+	for _, user := range []string{"bob", "cat", "dan"} {
+		j := d.joinRequest(user)
+		j.MaxBacklog, j.Reservation = 2, d.id("reservation")
+		d.wantStatus(d.join(j), sale.Waiting, sale.OK)
+	}
+	poll := func(user, reservation string) sale.TicketStatus {
+		d.Helper()
+		return d.pollWith(sale.PollRequest{User: user, MaxBacklog: 4, Reservation: reservation})
+	}
+	j = d.joinRequest("eve")
+	j.MaxBacklog, j.Reservation = 4, d.id("reservation")
+	d.wantStatus(d.join(j), sale.Waiting, sale.OK)
+	d.wantStatus(poll("dan", d.id("reservation")), sale.Waiting, sale.OK)
+	d.wantStatus(poll("dan", ""), sale.Waiting, sale.OK)
+	d.wantStatus(poll("cat", d.id("reservation")), sale.Spent, sale.OK)
+	d.wantStatus(poll("dan", d.id("reservation")), sale.Waiting, sale.OK)
+	d.wantStatus(poll("bob", d.id("reservation")), sale.Spent, sale.OK)
 }
 
 func penalties(d *tester) {

@@ -204,11 +204,11 @@ func (s *modelSale) poll(p sale.PollRequest, now time.Time) sale.TicketStatus {
 		t.parked = false
 	}
 	turns, queued := s.turns, t.state == sale.Waiting
-	open := !s.paused && !now.Before(s.StartsAt) && now.Before(s.EndsAt) && (p.MaxBacklog == 0 || int64(len(s.stream)) < p.MaxBacklog)
 	ahead := int64(0)
 	if t.state == sale.Waiting {
 		ahead = s.ahead(t.rank)
 	}
+	open := !s.paused && !now.Before(s.StartsAt) && now.Before(s.EndsAt) && (p.MaxBacklog == 0 || int64(len(s.stream))+ahead < p.MaxBacklog)
 	at, few := now.Truncate(time.Millisecond), int64(0)
 	switch units := int64(max(1, p.Quantity)); {
 	case open && p.Reservation != "" && ahead+units <= s.free:
