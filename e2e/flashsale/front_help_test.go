@@ -45,7 +45,7 @@ type runningFront struct {
 func startFront(t testing.TB, weir, kind, shop string, c front.Config) *runningFront {
 	t.Helper()
 	f := &runningFront{Kind: kind, t: t, weir: weir, dir: t.TempDir(), config: c, PIDs: map[string]int{}}
-	f.config.Shop = shop
+	f.config.Shops = []string{shop}
 	f.config.Listen = "127.0.0.1:1" // nginxtest sets the address
 	f.config.Weir = porttest.Address(t)
 	switch kind {

@@ -71,6 +71,7 @@ func TestMisuse(t *testing.T) {
 		{"serve --data DIR --payments https://u:secret@h/x", 1, `payments "…": want none, stripe or https://HOST/PATH`},
 		{"serve --data DIR --payments https://h/x --shop 127.0.0.1:0 --office 127.0.0.1:0", 1, "provider default has no key: make one with `flashsale payments key add default`"},
 		{"payments key print default --data DIR", 1, "provider default has no key"},
+		{"payments key rotate defualt --data DIR", 1, "provider defualt has no key: make one with `flashsale payments key add defualt`"},
 		{"payments key add a_b --data DIR", 1, `provider "a_b": want default or a merchant`},
 		{"payments key add default --data DIR --from FILE", 1, "secret: want whsec_ and base64 of 24 to 64 bytes"},
 		{"payments key add default --database postgres://x", 1, "secret: want the file of the shop's secret"},

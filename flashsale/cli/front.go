@@ -76,7 +76,7 @@ func (w *environment) front() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.Listen, "listen", "127.0.0.1:8000", "the address for buyers, `HOST:PORT`")
-	flags.StringVar(&f.Shop, "shop", run.DefaultShop, "the address of the shop, `HOST:PORT`")
+	flags.StringSliceVar(&f.Shops, "shop", []string{run.DefaultShop}, "the `HOST:PORT` of the shop; for nginx, of each of its processes")
 	flags.StringVar(&f.Weir, "weir", "127.0.0.1:8080", "the address of the Weir for asking, `HOST:PORT`")
 	flags.StringVar(&f.Admin, "admin", "", "the address of the metrics, for gateway and asking, `HOST:PORT` (disabled by default)")
 	flags.StringVar(&f.Store, "store", "", "the `URL` of the Redis for the limits (memory by default)")

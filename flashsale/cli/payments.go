@@ -32,17 +32,19 @@ func (w *environment) payments() *cobra.Command {
 				return w.addKey(ctx, k, name, from)
 			}),
 		w.paymentsCommand("print NAME", "Print the valid keys of a provider, the newest first", "", false, func(ctx context.Context, k *run.PaymentKeyring, name, _ string) error {
-			keys, err := k.Keys(ctx, name)
-			if err == nil && len(keys) == 0 {
-				err = fmt.Errorf("provider %s has no key", name)
-			}
+			keys, err := validKeys(ctx, k, name)
 			for _, text := range keys {
 				fmt.Fprintln(w.stdout, text)
 			}
 			return err
 		}),
 		w.paymentsCommand("rotate NAME", "Add a new key of a provider and print it",
-			"The key before stays valid until the next rotation. A running shop uses the new one within\n5 seconds.", true, w.addKey),
+			"The key before stays valid until the next rotation. A running shop uses the new one within\n5 seconds.", true, func(ctx context.Context, k *run.PaymentKeyring, name, from string) error {
+				if _, err := validKeys(ctx, k, name); err != nil {
+					return err
+				}
+				return w.addKey(ctx, k, name, from)
+			}),
 	)
 	root.AddCommand(key, w.paymentsCommand("retry PAYMENT", "Try a failed refund again, or `all`", "", false, func(ctx context.Context, k *run.PaymentKeyring, payment, _ string) error {
 		if payment == "all" {
@@ -60,6 +62,15 @@ func (w *environment) payments() *cobra.Command {
 		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	}
 	return root
+}
+
+// validKeys returns the valid keys of a provider, which has one.
+func validKeys(ctx context.Context, k *run.PaymentKeyring, name string) ([]string, error) {
+	keys, err := k.Keys(ctx, name)
+	if err == nil && len(keys) == 0 {
+		err = fmt.Errorf("provider %s has no key: make one with `flashsale payments key add %s`", name, name)
+	}
+	return keys, err
 }
 
 // unmatched lists unmatched payments.

@@ -8,12 +8,17 @@ import (
 	"net/url"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 // Config configures a front: a proxy before the shop.
 type Config struct {
-	// Listen is the address for buyers, Shop the address of the shop: HOST:PORT. Required.
-	Listen, Shop string
+	// Listen is the address for buyers: HOST:PORT. Required.
+	Listen string
+
+	// Shops are the addresses of the processes of the shop, between which nginx divides the buyers:
+	// HOST:PORT. One is required. Gateway accepts no more than one.
+	Shops []string
 
 	// Weir is the address of the `weir serve` that nginx calls: HOST:PORT. Required for
 	// AuthRequest.
@@ -54,7 +59,7 @@ var (
 )
 
 // check sets defaults and returns every error.
-func (c *Config) check(asks, lua bool) error {
+func (c *Config) check(nginx, asks, lua bool) error {
 	var faults []error
 	bad := func(field, value, want string) {
 		faults = append(faults, fmt.Errorf("%s %q: want %s", field, value, want))
@@ -67,7 +72,12 @@ func (c *Config) check(asks, lua bool) error {
 		}
 	}
 	addr("listen", c.Listen)
-	addr("shop", c.Shop)
+	if n := len(c.Shops); n == 0 || n > 1 && !nginx {
+		bad("shop", strings.Join(c.Shops, ","), "one ADDRESS:PORT, or several for nginx")
+	}
+	for _, shop := range c.Shops {
+		addr("shop", shop)
+	}
 	if asks {
 		addr("weir", c.Weir)
 	}

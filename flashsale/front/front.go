@@ -35,7 +35,7 @@ func (v view) KilledPaths() []string {
 
 // Gateway returns a file for `weir serve`, which forwards the requests.
 func (c Config) Gateway() (string, error) {
-	if err := c.check(false, false); err != nil {
+	if err := c.check(false, false, false); err != nil {
 		return "", err
 	}
 	return render("gateway.weir.yaml", view{Config: c, OnStoreError: "local"})
@@ -45,7 +45,7 @@ func (c Config) Gateway() (string, error) {
 // serve` that it calls. nginx limits addresses with limit_req and calls Weir for the other
 // limits.
 func (c Config) AuthRequest() (nginx, weir string, err error) {
-	if err := c.check(true, false); err != nil {
+	if err := c.check(true, true, false); err != nil {
 		return "", "", err
 	}
 	v := view{Config: c, Asks: true, OnStoreError: "local"}
@@ -59,7 +59,7 @@ func (c Config) AuthRequest() (nginx, weir string, err error) {
 // Lua returns a complete configuration of an nginx that decides itself, and the file for `weir
 // edge nginx`, whose output it includes as weir.conf.
 func (c Config) Lua() (nginx, weir string, err error) {
-	if err := c.check(false, true); err != nil {
+	if err := c.check(true, false, true); err != nil {
 		return "", "", err
 	}
 	// The workers of nginx cannot count in memory. If Redis fails, the shop's own limits

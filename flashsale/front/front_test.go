@@ -10,7 +10,7 @@ import (
 )
 
 func config() front.Config {
-	return front.Config{Listen: "127.0.0.1:8000", Shop: "127.0.0.1:8088", Weir: "127.0.0.1:8080", Store: "redis://127.0.0.1:6379",
+	return front.Config{Listen: "127.0.0.1:8000", Shops: []string{"127.0.0.1:8088"}, Weir: "127.0.0.1:8080", Store: "redis://127.0.0.1:6379",
 		Trusted: []string{"127.0.0.1", "10.0.0.0/8"}}
 }
 
@@ -46,6 +46,25 @@ func TestFilesAreGood(t *testing.T) {
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%s has the policies %v, want %s", name, got, c.want)
 		}
+	}
+}
+
+// TestShops divides buyers among the processes of a shop, in nginx alone.
+func TestShops(t *testing.T) {
+	c := config()
+	c.Shops = append(c.Shops, "127.0.0.1:8098")
+	asking, _, err := c.AuthRequest()
+	lua, _, err2 := c.Lua()
+	if err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	for _, text := range []string{asking, lua} {
+		if !strings.Contains(text, "    server 127.0.0.1:8088;\n    server 127.0.0.1:8098;\n    keepalive") {
+			t.Errorf("want both processes in the upstream:\n%s", text)
+		}
+	}
+	if _, err := c.Gateway(); err == nil || !strings.Contains(err.Error(), `shop "127.0.0.1:8088,127.0.0.1:8098": want one`) {
+		t.Errorf("Gateway with two processes: %v", err)
 	}
 }
 
@@ -91,8 +110,9 @@ func TestConfigFaults(t *testing.T) {
 		want   string
 	}{
 		{"no address", func(c *front.Config) { c.Listen = "" }, `listen ""`},
-		{"a name", func(c *front.Config) { c.Shop = "shop.example:80" }, `shop "shop.example:80"`},
-		{"more of a configuration", func(c *front.Config) { c.Shop = "127.0.0.1:80; return 200" }, "shop"},
+		{"a name", func(c *front.Config) { c.Shops[0] = "shop.example:80" }, `shop "shop.example:80"`},
+		{"no shop", func(c *front.Config) { c.Shops = nil }, `shop "": want one ADDRESS:PORT`},
+		{"more of a configuration", func(c *front.Config) { c.Shops[0] = "127.0.0.1:80; return 200" }, "shop"},
 		{"another directive", func(c *front.Config) { c.Trusted = []string{"127.0.0.1; deny all"} }, `trusted-proxies "127.0.0.1; deny all"`},
 		{"a path", func(c *front.Config) { c.KilledSales = []string{"s1", "../s1"} }, `killed-sales "../s1"`},
 		{"a quote", func(c *front.Config) { c.KilledSales = []string{`s"1`} }, "killed-sales"},

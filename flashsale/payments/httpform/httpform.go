@@ -120,11 +120,39 @@ func (c *Client) Notify(r *http.Request, body []byte) (payments.Notice, error) {
 	if _, err := signing.Verify(r.Header, body, c.c.Clock(), c.c.Keys()...); err != nil {
 		return payments.Notice{}, fmt.Errorf("%w: %w", payments.ErrForged, err)
 	}
-	var e payments.Event
-	if err := json.Unmarshal(body, &e); err != nil {
+	e, err := parseEvent(body)
+	if err != nil {
 		return payments.Notice{OK: payments.Reply{Status: http.StatusBadRequest, Body: "want an event: " + err.Error() + "\n"}}, nil
 	}
 	return payments.Notice{Event: e}, nil
+}
+
+// parseEvent parses an event. A missing field is an error: an event without a kind would be stored as
+// pending, and its money would be forgotten.
+func parseEvent(body []byte) (payments.Event, error) {
+	var in struct {
+		payments.Event
+		Kind *payments.Kind `json:"kind"`
+	}
+	if err := json.Unmarshal(body, &in); err != nil {
+		return payments.Event{}, err
+	}
+	e := in.Event
+	if in.Kind == nil {
+		return e, errors.New("kind: got none, want pending, failed, closed, paid, refunded or refund_failed")
+	}
+	e.Kind = *in.Kind
+	switch money := e.Kind == payments.Paid || e.Kind == payments.Refunded; {
+	case e.Ref == "":
+		return e, errors.New("ref: got none, want the ref that create returned")
+	case e.Kind == payments.Paid && e.Receipt == "":
+		return e, errors.New("receipt: got none, want the receipt of create")
+	case money && e.Amount <= 0:
+		return e, fmt.Errorf("amount: got %d, want more than 0", e.Amount)
+	case money && e.Currency == "":
+		return e, errors.New("currency: got none, want an ISO 4217 code")
+	}
+	return e, nil
 }
 
 // call sends one signed request.

@@ -135,6 +135,32 @@ func TestNotify(t *testing.T) {
 	}
 }
 
+// TestIncompleteEvent refuses signed events without a field that they need, by its name.
+func TestIncompleteEvent(t *testing.T) {
+	key := signing.New()
+	c, err := httpform.New(httpform.Config{URL: "https://bank.example", Keys: keys(key)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ body, want string }{
+		{`{"a":1}`, "kind: got none"},
+		{`{"kind":"stolen"}`, `kind: got "stolen"`},
+		{`{"kind":"paid","receipt":"r","amount":5,"currency":"CNY"}`, "ref: got none"},
+		{`{"kind":"paid","ref":"p","amount":5,"currency":"CNY"}`, "receipt: got none"},
+		{`{"kind":"paid","ref":"p","receipt":"r","currency":"CNY"}`, "amount: got 0"},
+		{`{"kind":"refunded","ref":"p","amount":-5,"currency":"CNY"}`, "amount: got -5"},
+		{`{"kind":"refunded","ref":"p","amount":5}`, "currency: got none"},
+		{`{"kind":"closed","ref":"p"}`, ""},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		signing.Sign(r.Header, "msg_1", time.Now(), []byte(test.body), key)
+		n, err := c.Notify(r, []byte(test.body))
+		if err != nil || !strings.Contains(n.OK.Body, test.want) || (n.OK.Status == http.StatusBadRequest) != (test.want != "") || test.want != "" && n.Event != (payments.Event{}) {
+			t.Errorf("Notify(%s) = %+v, %v, want %q", test.body, n, err, test.want)
+		}
+	}
+}
+
 func TestURL(t *testing.T) {
 	for _, text := range []string{"", "mock", "ftp://h/x", "https://", "https://u:p@h/x", "https://h/x?y=1", "https://h/x#y"} {
 		if _, err := httpform.New(httpform.Config{URL: text, Keys: keys()}); err == nil {
