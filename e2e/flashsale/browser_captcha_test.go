@@ -250,7 +250,21 @@ func TestBrowserCaptcha(t *testing.T) {
 	dave.Click(widgetFrame)
 	dave.WaitText(".receipt h2", unpaid)
 	provider.wantAsked(t, "after an expired token", "")
-	wantNoErrors(t, ann, bob, carol, dave)
+
+	// The click is cancelled before the captcha is solved. The next one sends the token.
+	eve := open("eve", browsertest.Device{Width: 375, Height: 740})
+	eve.Click("#join")
+	eve.WaitText("#note", "Solve the captcha below")
+	eve.Click("#uncaptcha")
+	eve.Await(`!document.querySelector("#uncaptcha") && document.querySelector("#note").textContent === ""`)
+	eve.Await(`document.querySelector("#join").getAttribute("aria-disabled") === null`)
+	eve.Click(widgetFrame)
+	eve.Await("turnstile.solved === 1")
+	provider.wantAsked(t, "after the click is cancelled")
+	eve.Click("#join")
+	eve.WaitText(".receipt h2", unpaid)
+	provider.wantAsked(t, "the click after that", "")
+	wantNoErrors(t, ann, bob, carol, dave, eve)
 }
 
 // TestBrowserCaptchaUnavailable checks what a click does if the widget fails: nothing while the

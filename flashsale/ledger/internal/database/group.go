@@ -63,7 +63,7 @@ func (db *DB) writeTogether(ctx context.Context, f func(*Tx) error) error {
 	if w.err != nil {
 		return w.err
 	}
-	return db.wal.wait(w.commit)
+	return db.wal.waitCommit(w.commit)
 }
 
 // runGroup runs the functions that wait in one transaction, and starts the next group.

@@ -108,7 +108,7 @@ func (db *DB) once(ctx context.Context, m Mode, f func(*Tx) error) error {
 		if err := f(&Tx{ctx: ctx, q: pool, db: db}); err != nil {
 			return err
 		}
-		return db.wal.waitAll()
+		return db.wal.waitAll(ctx)
 	}
 	var opts *sql.TxOptions
 	if m != Write && m != WriteKeyed && db.d.postgres {
@@ -126,9 +126,9 @@ func (db *DB) once(ctx context.Context, m Mode, f func(*Tx) error) error {
 		return err
 	}
 	if pool == db.w {
-		return db.wal.wait(commit)
+		return db.wal.waitCommit(commit)
 	}
-	return db.wal.waitAll()
+	return db.wal.waitAll(ctx)
 }
 
 // transaction runs f in a transaction, and commits it if f succeeds. In SQLite it returns the number

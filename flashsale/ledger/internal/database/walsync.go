@@ -1,6 +1,7 @@
 package database
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -58,44 +59,65 @@ func (s *walSync) end(commit int64) {
 }
 
 // waitAll waits until everything that a read may have seen is durable.
-func (s *walSync) waitAll() error {
+func (s *walSync) waitAll(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
 	s.mu.Lock()
 	begun := s.begun
 	s.mu.Unlock()
-	return s.wait(begun)
+	return s.wait(ctx, begun)
 }
 
-// wait waits until the commits up to a number are durable. One of the callers syncs.
-func (s *walSync) wait(commit int64) error {
+// waitCommit waits until a commit is durable, as long as that takes: a caller that stopped waiting
+// would not know whether its transaction is stored.
+func (s *walSync) waitCommit(commit int64) error { return s.wait(context.Background(), commit) }
+
+// wait waits until the commits up to a number are durable, or ctx is done.
+func (s *walSync) wait(ctx context.Context, commit int64) error {
 	if s == nil {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.synced < commit && ctx.Done() != nil {
+		stop := context.AfterFunc(ctx, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.changed.Broadcast()
+		})
+		defer stop()
+	}
 	for s.synced < commit && s.err == nil {
-		if s.syncing || s.ended == s.synced {
-			s.changed.Wait()
-			continue
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("sync: %w", err)
 		}
-		ended := s.ended
-		s.syncing = true
-		s.mu.Unlock()
-		err := s.disk()
-		s.mu.Lock()
-		if s.syncing = false; err != nil {
-			s.err = fmt.Errorf("sync: %w", err)
-		} else {
-			s.synced = ended
+		if !s.syncing && s.ended != s.synced {
+			s.syncing = true
+			go s.syncEnded()
 		}
-		s.changed.Broadcast()
+		s.changed.Wait()
 	}
 	if s.synced < commit {
 		return s.err
 	}
 	return nil
+}
+
+// syncEnded syncs the commits that have ended.
+func (s *walSync) syncEnded() {
+	s.mu.Lock()
+	ended := s.ended
+	s.mu.Unlock()
+	err := s.disk()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.syncing = false; err != nil {
+		s.err = fmt.Errorf("sync: %w", err)
+	} else {
+		s.synced = ended
+	}
+	s.changed.Broadcast()
 }
 
 // sync syncs the log. A log that does not exist was copied into the file by the last connection,
@@ -125,9 +147,17 @@ func (s *walSync) sync() error {
 	return s.file.Sync()
 }
 
-// close closes the log. No commit is in progress.
+// close closes the log after a sync in progress. No commit is in progress.
 func (s *walSync) close() error {
-	if s == nil || s.file == nil {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.syncing {
+		s.changed.Wait()
+	}
+	if s.file == nil {
 		return nil
 	}
 	err := s.file.Close()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +29,7 @@ func TestWALSync(t *testing.T) {
 		d := &slowDisk{release: make(chan error)}
 		s := newWALSync("x")
 		s.disk = d.sync
+		var mu sync.Mutex
 		var done []int64
 		commit := func(n int64) {
 			t.Helper()
@@ -36,9 +38,11 @@ func TestWALSync(t *testing.T) {
 			}
 			s.end(n)
 			go func() {
-				if err := s.wait(n); err != nil {
+				if err := s.waitCommit(n); err != nil {
 					t.Error(err)
 				}
+				mu.Lock()
+				defer mu.Unlock()
 				done = append(done, n)
 			}()
 			synctest.Wait()
@@ -60,7 +64,7 @@ func TestWALSync(t *testing.T) {
 		if len(done) != 4 || d.syncs != 2 {
 			t.Fatalf("%v are durable after 2 syncs (%d), want all", done, d.syncs)
 		}
-		if err := s.waitAll(); err != nil || d.syncs != 2 {
+		if err := s.waitAll(t.Context()); err != nil || d.syncs != 2 {
 			t.Errorf("waitAll without a commit: %v, %d syncs", err, d.syncs)
 		}
 		// A read may have seen a commit that has not ended. A sync that began before its end does not
@@ -71,7 +75,7 @@ func TestWALSync(t *testing.T) {
 			t.Fatal(err)
 		}
 		read := false
-		go func() { read = s.waitAll() == nil }()
+		go func() { read = s.waitAll(t.Context()) == nil }()
 		synctest.Wait()
 		for range 2 {
 			d.release <- nil
@@ -86,6 +90,40 @@ func TestWALSync(t *testing.T) {
 		synctest.Wait()
 		if !read {
 			t.Error("a read did not return after the sync of what it has seen")
+		}
+	})
+}
+
+// TestWALSyncStalls checks that a read ends with its context while the disk does not answer, whoever
+// began the sync, and that a commit waits until it is durable.
+func TestWALSyncStalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &slowDisk{release: make(chan error)}
+		s := newWALSync("x")
+		s.disk = d.sync
+		n, err := s.begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.end(n)
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if err := s.waitAll(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a read while the disk stalls: %v", err)
+			}
+			cancel()
+		}
+		done := make(chan error, 1)
+		go func() { done <- s.waitCommit(n) }()
+		synctest.Wait()
+		select {
+		case err := <-done:
+			t.Errorf("the commit returned %v before it is durable", err)
+		default:
+		}
+		d.release <- nil
+		if err := errors.Join(<-done, s.waitAll(t.Context()), s.close()); err != nil || d.syncs != 1 {
+			t.Errorf("after the sync: %v, %d syncs", err, d.syncs)
 		}
 	})
 }

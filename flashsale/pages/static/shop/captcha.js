@@ -16,6 +16,7 @@ export class Captcha {
   #action;
   #failed = false;
   #next = null; // a promise of the token that is sent next
+  #stop = () => {}; // ends the wait of token
   #box = h("div", { id: "captcha" });
 
   constructor(sale) {
@@ -29,14 +30,21 @@ export class Captcha {
     if (on && prepares) this.#next ??= this.#solve();
   }
 
-  // token returns a token, once, or UNAVAILABLE. After a failure it loads the widget again.
+  // cancel ends the wait of token. The widget remains, and the next click waits for its token.
+  cancel() {
+    this.#stop(null);
+  }
+
+  // token returns a token, once, UNAVAILABLE, or null after cancel. After a failure it loads the
+  // widget again.
   async token() {
     if (this.#failed) this.#next = null;
     this.#next ??= this.#solve();
     this.el.hidden = false;
     this.el.scrollIntoView({ block: "nearest" });
-    const token = await this.#next;
-    if (!this.#failed) this.#next = null;
+    const stopped = new Promise((stop) => { this.#stop = stop; });
+    const token = await Promise.race([this.#next, stopped]);
+    if (token !== null && !this.#failed) this.#next = null;
     return token;
   }
 

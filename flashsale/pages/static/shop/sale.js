@@ -175,7 +175,7 @@ async function join() {
   const key = session.get(clickKey) ?? random();
   session.set(clickKey, key);
   const body = { place, work: await worked() };
-  if (captcha.on && !place) body.captcha = await solved();
+  const joining = !captcha.on || place || (body.captcha = await solved());
   const ask = () => {
     if (oneClick()) {
       local.set(wantKey, true); // the page has perhaps polled since the click
@@ -183,17 +183,13 @@ async function join() {
     }
     return persist(() => call("POST", `${path}/ticket`, body, { "Idempotency-Key": key, ...(body.work ? { "Flashsale-Work": body.work } : {}) }), showNote);
   };
-  let answer = await ask();
-  if (answer.status === 401) {
-    await signedIn();
-    Object.assign(body, { place: undefined, work: await worked() });
-    answer = await ask();
-  }
-  for (let i = 0; i < 4 && (await supply(body, answer)); i++) answer = await ask();
+  let answer = joining ? await ask() : { ok: false };
+  for (let i = 0; i < 4 && joining && (await supply(body, answer, i === 0)); i++) answer = await ask();
   doing = "";
   clicks++;
   session.set(clickKey, null);
   if (answer.ok) poll.in(take(answer.body));
+  else if (body.captcha === null) local.set(wantKey, null); // the buyer has cancelled
   else if (answer.reason === "few_left") stepAside(answer);
   else {
     note = answer.reason === "captcha_due" && body.captcha === UNAVAILABLE ? t("captcha.failed") : why(answer);
@@ -203,7 +199,7 @@ async function join() {
   if (!answer.ok) poll.now();
 }
 
-// solved returns a token of the captcha. The page polls while the buyer solves it.
+// solved returns a token of the captcha, or null if the buyer cancels. The page polls meanwhile.
 async function solved() {
   doing = "captcha";
   showNote(t("captcha.wait"));
@@ -216,11 +212,17 @@ async function solved() {
 
 // supply adds to a click what a refusal requires, and reports whether the click can be repeated. The
 // secret of the shop or the session may have changed, or a token was used by a lost request.
-async function supply(body, answer) {
+async function supply(body, answer, first) {
+  if (answer.status === 401) {
+    if (!first) return false; // a guest, where members alone can buy
+    await signedIn();
+    Object.assign(body, { place: undefined, work: await worked() });
+    return true;
+  }
   if (answer.reason === "work_due") return Boolean((body.work = await work.again(answer.body)));
   if (answer.reason !== "captcha_due" || !captcha.on || body.captcha === UNAVAILABLE) return false;
   body.captcha = await solved();
-  return true;
+  return body.captcha !== null;
 }
 
 // buy sends one purchase with one key until the response is final. A reloaded page continues
@@ -370,6 +372,7 @@ function build(live, passed) {
     type: "button", class: "main", id: name, "data-main": "", disabled: off, "aria-disabled": doing ? "true" : undefined, "aria-describedby": "note",
     onclick: () => { if (!doing) on(); },
   }, t(doing === name ? `${name}.busy` : label)));
+  const click = (label) => [button("join", join, label), doing === "captcha" && h("p", {}, h("button", { type: "button", class: "quiet", id: "uncaptcha", onclick: () => captcha.cancel() }, t("captcha.cancel")))];
   const choose = () => most() > 1 && quantityField(live);
   const notify = (label) => h("button", {
     type: "button", class: "quiet", id: "notify", "aria-pressed": String(alerts()), onclick: () => switchAlerts().then(draw),
@@ -389,10 +392,10 @@ function build(live, passed) {
   const toil = [members, view.work > 0 && work.el];
   switch (stage) {
     case "upcoming": return [title, clock(starts), text, choose(), button("join", join, label(), true), remind(), toil, notes];
-    case "lobby": return [title, clock(starts), text, choose(), button("join", join, "join.lobby"), toil, notes];
+    case "lobby": return [title, clock(starts), text, choose(), click("join.lobby"), toil, notes];
     case "drawn": return [title, clock(starts), text, h("div", { class: "row" }, notify("notify")), notes];
     case "open":
-    case "all_taken": return [title, text, choose(), button("join", join, label()), toil, notes];
+    case "all_taken": return [title, text, choose(), click(label()), toil, notes];
     case "line": return [title, ...line(live), text,
       h("div", { class: "row dock" }, notify("notify"), h("button", { type: "button", class: "quiet", id: "leave", onclick: leave }, t("leave"))), notes];
     case "turn": return [title, clock(() => Date.parse(turn?.until)), text, choose(), button("buy", buy, "buy", view.phase === "paused"), notes];
