@@ -39,9 +39,9 @@ import (
 //     admitted, and cannot reserve (NotAdmitted). An admitted ticket returns to the queue in
 //     this way. Until ReclaimFor after the deadline, a Join or Poll restores the ticket at its
 //     rank. After that its state is TicketExpired.
-//  12. A ticket is admitted by its own Join or Poll alone: between StartsAt and EndsAt, while
-//     the sale is not paused and the stream has room for its entry after one of each present
-//     ticket ahead, MaxBacklog in total. With Reservation set, a ticket reserves its Quantity in the same call if that leaves a unit for
+//  12. A ticket is admitted by its own Join or Poll alone, from StartsAt to EndsAt, unless the
+//     sale is paused. The stream must have room for one entry of each present ticket ahead and
+//     its own, MaxBacklog in total. With Reservation set, a ticket reserves its Quantity in the same call if that leaves a unit for
 //     each present ticket ahead. Without it, a ticket with fewer than Headroom × Free − Outstanding
 //     present tickets ahead is admitted for TokenFor. If no present ticket is ahead of one that
 //     wants more units than are free, and some are, the reason is FewLeft. A waiting ticket is
@@ -210,8 +210,7 @@ type PollRequest struct {
 	// 16 to 64 letters, digits, -. If it is empty, the ticket is only admitted.
 	Reservation string
 
-	// MaxBacklog is how many unacknowledged entries admissions fill the stream up to; 0 for no
-	// bound.
+	// MaxBacklog bounds the unacknowledged entries of the stream; 0 for no bound.
 	MaxBacklog int64
 
 	// MaxUnits bounds the units that this user holds, as PerUser does; 0 for PerUser alone.

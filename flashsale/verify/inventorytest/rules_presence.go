@@ -254,7 +254,7 @@ func backlogBounds(d *tester) {
 	d.wantStatus(d.pollWith(sale.PollRequest{User: "ann", MaxBacklog: 1}), sale.Waiting, sale.OK)
 	d.wantStatus(d.pollWith(sale.PollRequest{User: "ann", MaxBacklog: 1, Reservation: d.id("reservation")}), sale.Waiting, sale.OK)
 	d.wantStatus(d.pollWith(sale.PollRequest{User: "ann", MaxBacklog: 2, Reservation: d.id("reservation")}), sale.Spent, sale.OK)
-	// Room in the stream belongs to those ahead, whoever polls first.
+	// Room in the stream belongs to those ahead, in any order of polls.
 	for _, user := range []string{"bob", "cat", "dan"} {
 		j := d.joinRequest(user)
 		j.MaxBacklog, j.Reservation = 2, d.id("reservation")

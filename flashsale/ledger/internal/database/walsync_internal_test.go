@@ -94,8 +94,8 @@ func TestWALSync(t *testing.T) {
 	})
 }
 
-// TestWALSyncStalls checks that a read ends with its context while the disk does not answer, whoever
-// began the sync, and that a commit waits until it is durable.
+// TestWALSyncStalls checks that a read ends with its context while the disk does not answer, also
+// if it began the sync, and that a commit waits until it is durable.
 func TestWALSyncStalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &slowDisk{release: make(chan error)}
