@@ -41,12 +41,12 @@ import (
 //     rank. After that its state is TicketExpired.
 //  12. A ticket is admitted by its own Join or Poll alone, from StartsAt to EndsAt, unless the
 //     sale is paused. The stream must have room for one entry of each present ticket ahead and
-//     its own, MaxBacklog in total. With Reservation set, a ticket reserves its Quantity in the same call if that leaves a unit for
-//     each present ticket ahead. Without it, a ticket with fewer than Headroom × Free − Outstanding
-//     present tickets ahead is admitted for TokenFor. If no present ticket is ahead of one that
-//     wants more units than are free, and some are, the reason is FewLeft. A waiting ticket is
-//     absent from then on, so that it does not hold up others. Its next Join or Poll restores
-//     it at its rank.
+//     its own, MaxBacklog in total. With Reservation set, a ticket reserves its Quantity in the
+//     same call if that leaves a unit for each present ticket ahead. Without it, a ticket with
+//     fewer than Headroom × Free − Outstanding present tickets ahead is admitted for TokenFor. If
+//     no present ticket is ahead of one that wants more units than are free, and some are, the
+//     reason is FewLeft. A waiting ticket is absent from then on, so that it does not hold up
+//     others. Its next Join or Poll restores it at its rank.
 //  13. A user with u reservations that were returned as unpaid gets ranks that are Penalty(u, PayWithin) later than
 //     those of users without. From MaxUnpaid on, Join refuses.
 type Inventory interface {
