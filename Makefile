@@ -97,7 +97,7 @@ need: ## install the servers and tools that the tests run, or say what is missin
 	@tools/need.sh git:git curl:curl gcc:gcc,libc6-dev redis-server:redis-server redis-cli:redis-tools nginx:nginx-light \
 		/usr/lib/nginx/modules/ngx_http_lua_module.so:libnginx-mod-http-lua /usr/share/lua/5.1/resty/core.lua:lua-resty-core \
 		/usr/share/lua/5.1/nginx/redis.lua:lua-nginx-redis /usr/share/lua/5.1/cjson/util.lua:lua-cjson \
-		'/usr/lib/postgresql/*/bin/initdb:postgresql' wrk:wrk chromium:chromium caddy:caddy spin:spin
+		'/usr/lib/postgresql/*/bin/initdb:postgresql' wrk:wrk 'chromium-headless-shell|chromium:chromium-headless-shell' caddy:caddy spin:spin
 
 .PHONY: check
 # vet runs once for the workspace. Each go.mod has the versions of the workspace (go work sync),

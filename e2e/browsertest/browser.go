@@ -4,6 +4,7 @@ package browsertest
 
 import (
 	"context"
+	"errors"
 	"os/exec"
 	"testing"
 	"time"
@@ -20,12 +21,23 @@ const (
 // A Browser is one Chromium process. Each of its Pages has its own profile.
 type Browser struct{ ctx context.Context }
 
+// find returns the path of Chromium. Its headless shell renders and scripts pages alike and has
+// no windows, address bar and profiles of a user, so it takes half the CPU time.
+func find() (string, error) {
+	for _, name := range []string{"chromium-headless-shell", "chromium"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New("browsertest: this test needs a browser: install it (Debian: apt-get install chromium-headless-shell)")
+}
+
 // Start starts a Chromium that stops with the test.
 func Start(t testing.TB) *Browser {
 	t.Helper()
-	chromium, err := exec.LookPath("chromium")
+	chromium, err := find()
 	if err != nil {
-		t.Fatalf("this test needs a browser: install it (Debian: apt-get install chromium): %v", err)
+		t.Fatal(err)
 	}
 	flags := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(chromium),
@@ -33,8 +45,8 @@ func Start(t testing.TB) *Browser {
 		chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),
-		// Each window would load two pages for the address bar, which take as much CPU time as
-		// the page under test. The first two are chromedp's own.
+		// Each window of the whole Chromium would load two pages for the address bar, which take as
+		// much CPU time as the page under test. The first two are chromedp's own.
 		chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup"),
 	)
 	process, kill := chromedp.NewExecAllocator(context.Background(), flags...)
