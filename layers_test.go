@@ -254,6 +254,7 @@ var layout = map[string]row{
 	"e2e/*":                       {layer: 14, third: []string{"github.com/redis/rueidis", "github.com/redis/go-redis/v9", "github.com/jackc/pgx/v5", "github.com/chromedp"}},
 	"e2e/flashsale/child/program": {layer: 15},                                                // the shop that tests kill
 	"e2e/consoletest/serve":       {layer: 15},                                                // the console with example data
+	"e2e/programtest":             {layer: 13},                                                // programs and files that tests build once
 	"e2e/simulate/redismodel":     {layer: 13, third: []string{"github.com/yuin/gopher-lua"}}, // Redis for simulations
 
 	// Programs for building and testing, outside the layers.

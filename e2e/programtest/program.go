@@ -1,4 +1,4 @@
-// Package programtest builds the programs that tests run, once for all test packages.
+// Package programtest builds the programs and files that tests need, once for all test packages.
 package programtest
 
 import (
@@ -51,25 +51,56 @@ func build(pkg string, flags ...string) (string, error) {
 	if binary := os.Getenv(variable); binary != "" {
 		return binary, nil
 	}
-	root, err := root()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(root, ".bin", "test")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	unlock, err := lock(filepath.Join(dir, "lock"))
+	dir, unlock, err := open("lock")
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
 	binary := filepath.Join(dir, name)
-	cmd := exec.Command("go", append(append([]string{"build", "-o", binary}, flags...), pkg)...)
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "GOGC=400") // less CPU time for more memory, as in the Makefile
+	// No test debugs a program, so it is linked without its symbol table. Compilers and linkers trade
+	// memory for time, as in the Makefile.
+	args := append([]string{"build", "-o", binary, "-ldflags=-s -w"}, flags...)
+	cmd := exec.Command("go", append(args, pkg)...)
+	cmd.Dir = filepath.Dir(filepath.Dir(dir))
+	cmd.Env = append(os.Environ(), "GOGC=off", "GOMEMLIMIT=3GiB")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
 	}
 	return binary, os.Setenv(variable, binary)
+}
+
+// Once returns the path of a file or directory that build makes at the path it gets, unless a test
+// of the tree made one of the same name before.
+func Once(name string, build func(path string) error) (string, error) {
+	dir, unlock, err := open(name + ".lock")
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	path := filepath.Join(dir, name)
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	unfinished := path + ".new" // of this call, or of a process that was killed
+	if err := os.RemoveAll(unfinished); err != nil {
+		return "", err
+	}
+	if err := build(unfinished); err != nil {
+		return "", err
+	}
+	return path, os.Rename(unfinished, path)
+}
+
+// open returns the directory .bin/test of the tree, and holds a lock file there until unlock.
+func open(name string) (dir string, unlock func(), err error) {
+	root, err := root()
+	if err != nil {
+		return "", nil, err
+	}
+	dir = filepath.Join(root, ".bin", "test")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", nil, err
+	}
+	unlock, err = lock(filepath.Join(dir, name))
+	return dir, unlock, err
 }
