@@ -162,8 +162,18 @@ func (p *Page) Reload() {
 	p.leave(func() { call(p, page.Reload, page.ReloadParams{}) })
 }
 
-// Back presses the back button.
-func (p *Page) Back() { p.t.Helper(); p.leave(func() { p.Do(`history.back()`) }) }
+// Back presses the back button. The browser itself goes back: a script that did so could be gone
+// before its reply.
+func (p *Page) Back() {
+	p.t.Helper()
+	p.leave(func() {
+		h := call(p, page.GetNavigationHistory, cdp.Empty{})
+		if h.CurrentIndex == 0 {
+			p.t.Fatalf("%s: back: there is no page before %s", p.name, h.Entries[0].URL)
+		}
+		call(p, page.NavigateToHistoryEntry, page.NavigateToHistoryEntryParams{EntryID: h.Entries[h.CurrentIndex-1].ID})
+	})
+}
 
 // leave waits until another document is shown, or the same one again from the cache.
 func (p *Page) leave(how func()) {
