@@ -55,12 +55,13 @@ func check(t *testing.T, macros, optimize string) (violation, states string) {
 // TestModel visits all states of three holders, and of two with tokens, under one limit and under
 // two that requests put in force in turns.
 func TestModel(t *testing.T) {
-	all := []string{"-DW0=1", "-DW0=1 -DLIMITS=4", "-DN=2 -DTOKENS=1 -DLIMITS=2"}
+	all, level := []string{"-DW0=1", "-DW0=1 -DLIMITS=4", "-DN=2 -DTOKENS=1 -DLIMITS=2"}, "0"
 	if *full {
+		level = "1"
 		all = append(all, "", "-DLIMITS=4", "-DLIMITS=6", "-DN=2 -DTOKENS=1", "-DN=2 -DTOKENS=1 -DLIMITS=2 -DW0=3", "-DN=2 -DTOKENS=1 -DLIMITS=2 -DW0=1 -DW1=2", "-DN=2 -DTOKENS=1 -DUSABLE=1")
 	}
 	for _, macros := range all {
-		violation, states := check(t, macros, "1")
+		violation, states := check(t, macros, level)
 		t.Logf("%q: %s states", macros, states)
 		if violation != "" {
 			t.Errorf("%q: %s", macros, violation)
