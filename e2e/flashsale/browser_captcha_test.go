@@ -50,6 +50,7 @@ const captchaScript = `{
 			const { sitekey, action, language, theme, size } = options;
 			frame.src = ORIGIN + "/frame?" + new URLSearchParams({ id, sitekey, action, language, theme, size });
 			frame.title = "Captcha";
+			frame.onload = () => { frame.className = "loaded"; };
 			frame.height = 65;
 			frame.width = 300;
 			element.append(frame);
@@ -169,7 +170,7 @@ func captchaShop(t *testing.T, captcha run.Captcha, challenge captcha.Challenge)
 }
 
 const (
-	widgetFrame = "#captcha iframe"
+	widgetFrame = "#captcha iframe.loaded" // a click before that is lost
 	noWidget    = `!document.querySelector("#captcha")?.checkVisibility()`
 	unpaid      = "It is yours if you pay in time"
 )
