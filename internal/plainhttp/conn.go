@@ -59,7 +59,7 @@ func newConn(l *Listener, nc net.Conn) *conn {
 	c.out = bufio.NewWriterSize(writer{c}, minRequest)
 	c.res.c, c.res.header = c, http.Header{}
 	c.res.held = bufio.NewWriterSize(sender{&c.res}, maxHeld)
-	c.watch.init(nc, l.watchAfter)
+	c.watch.init(nc, l.watchAfter, l.epoch)
 	return c
 }
 
@@ -70,7 +70,7 @@ func (c *conn) serve() {
 		if v := recover(); v != nil && v != http.ErrAbortHandler {
 			c.l.logf("http: panic serving %v: %v\n%s", c.addr, v, debug.Stack())
 		}
-		c.watch.end()
+		c.watch.close()
 		c.l.forget(c)
 		if pass {
 			c.l.pass(c)
@@ -169,7 +169,7 @@ func (c *conn) answer(ctx context.Context, m *message) bool {
 	c.ctx.Store(&m.ctx)
 	defer c.ctx.Store(nil)
 	defer m.ctx.end()
-	r, isPost := m.r, m.r.Method == http.MethodPost
+	r, isPost := &m.r, m.r.Method == http.MethodPost
 	r.RemoteAddr = c.addr
 	c.res.reset(r, &m.ctx)
 	if t := c.l.writeTimeout; t > 0 {

@@ -50,7 +50,7 @@ func FuzzRequest(f *testing.F) {
 		if v != plain {
 			return
 		}
-		got := m.r
+		got := &m.r
 		from := bytes.NewReader(text)
 		br := bufio.NewReaderSize(from, 1<<20)
 		want, err := http.ReadRequest(br)

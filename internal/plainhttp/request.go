@@ -57,7 +57,7 @@ func (b *body) Close() error {
 
 // A message holds the parts of a request, in one allocation.
 type message struct {
-	r    *http.Request
+	r    http.Request
 	url  url.URL
 	body body
 	ctx  requestContext
@@ -78,7 +78,7 @@ func parse(buf []byte) (*message, verdict) {
 		text = string(head)
 	}
 	m := new(message)
-	m.r = new(http.Request).WithContext(&m.ctx)
+	m.r = *new(http.Request).WithContext(&m.ctx)
 	line := bytes.IndexByte(head, '\n') + 1
 	if !m.parseLine(head[:line], text) {
 		return nil, other
@@ -114,7 +114,7 @@ func isOther(buf []byte) bool {
 	}
 	lines := buf[:last+1]
 	from := bytes.IndexByte(lines, '\n') + 1
-	if !(&message{r: new(http.Request)}).parseLine(lines[:from], "") {
+	if !new(message).parseLine(lines[:from], "") {
 		return true
 	}
 	for from < len(lines) {
@@ -150,7 +150,7 @@ func (m *message) parseLine(line []byte, text string) bool {
 	if from >= to || line[from] != '/' {
 		return false
 	}
-	r := m.r
+	r := &m.r
 	if r.Method = methodOf(line[:space]); r.Method == "" || r.Method == http.MethodConnect {
 		return false
 	}
@@ -177,7 +177,7 @@ func methodOf(b []byte) string {
 
 // parseTarget sets the URL from RequestURI.
 func (m *message) parseTarget() bool {
-	r := m.r
+	r := &m.r
 	target := r.RequestURI
 	path, query, simple := target, "", !strings.HasPrefix(target, "//")
 	for i := 0; i < len(target); i++ {
@@ -204,10 +204,10 @@ func (m *message) parseTarget() bool {
 
 // parseFields parses the lines of head from an index, and returns the Content-Length.
 func (m *message) parseFields(head []byte, from int, text string) (length int, ok bool) {
-	r := m.r
+	r := &m.r
 	lines := bytes.Count(head[from:], []byte{'\n'})
-	values := make([]string, lines)
-	r.Header = make(http.Header, lines)
+	values := make([]string, max(0, lines-1)) // Host is no field of r.Header
+	r.Header = make(http.Header, len(values))
 	host, sized := false, false
 	for from < len(head) {
 		colon, to := scanLine(head, from)
@@ -241,6 +241,8 @@ func (m *message) parseFields(head []byte, from int, text string) (length int, o
 		}
 		if known := r.Header[name]; known != nil {
 			r.Header[name] = append(known, value)
+		} else if len(values) == 0 {
+			return 0, false // without a Host
 		} else {
 			values[0] = value
 			r.Header[name], values = values[:1:1], values[1:]

@@ -10,55 +10,66 @@ import (
 
 // A watch reads from a connection while a request takes long, to find out that the client
 // disconnects. A byte that it reads is that of a further request.
+//
+// Its timer does not stop at the end of each request: it runs once per after, and only while there are
+// requests.
 type watch struct {
-	nc      net.Conn
-	after   time.Duration
-	timer   *time.Timer
-	running bool // between begin and end
-	ctx     *requestContext
+	nc    net.Conn
+	after time.Duration
+	epoch time.Time
+	timer *time.Timer
 
-	mu      sync.Mutex // guards the fields below after the timer has fired
+	mu      sync.Mutex // guards the fields below
 	changed sync.Cond
-	ended   bool // the response is complete
+	ctx     *requestContext // of the request in progress, or nil
+	began   time.Duration   // of the request, since epoch
+	set     bool            // the timer will call run, or run has not returned
 	reading bool
-	done    bool // run has returned, or will without a further effect
+	moved   bool // the read deadline was changed
 	byte    [1]byte
 	got     bool // byte was read
 }
 
-func (w *watch) init(nc net.Conn, after time.Duration) {
-	w.nc, w.after, w.changed.L = nc, after, &w.mu
+func (w *watch) init(nc net.Conn, after time.Duration, epoch time.Time) {
+	w.nc, w.after, w.epoch, w.changed.L = nc, after, epoch, &w.mu
 	w.timer = time.AfterFunc(time.Hour, w.run)
 	w.timer.Stop()
 }
 
 // begin begins to watch for a request, whose context ends when the client disconnects.
 func (w *watch) begin(ctx *requestContext) {
-	w.running, w.ctx, w.ended, w.done = true, ctx, false, false
-	w.timer.Reset(w.after)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ctx, w.began = ctx, time.Since(w.epoch)
+	if !w.set {
+		w.set = true
+		w.timer.Reset(w.after)
+	}
 }
 
 // end ends what begin began. It reports whether it has removed the read deadline.
 func (w *watch) end() (changed bool) {
-	if !w.running {
-		return false
-	}
-	if w.running = false; w.timer.Stop() {
-		return false
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.ended = true; w.reading {
+	w.ctx = nil
+	if w.reading {
 		w.nc.SetReadDeadline(time.Unix(1, 0))
+		for w.reading {
+			w.changed.Wait()
+		}
+		w.nc.SetReadDeadline(time.Time{})
 	}
-	for !w.done {
-		w.changed.Wait()
-	}
-	w.nc.SetReadDeadline(time.Time{})
-	return true
+	changed, w.moved = w.moved, false
+	return changed
 }
 
-// take copies what was read to p.
+// close ends w for good.
+func (w *watch) close() {
+	w.end()
+	w.timer.Stop()
+}
+
+// take copies what was read to p. It is called between requests.
 func (w *watch) take(p []byte) int {
 	if !w.got {
 		return 0
@@ -67,21 +78,26 @@ func (w *watch) take(p []byte) int {
 	return copy(p, w.byte[:])
 }
 
-// run reads a byte, or until end. It is called by the timer.
+// run reads a byte, or until end, if the request in progress takes long. It is called by the timer.
 func (w *watch) run() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.ended {
+	if w.ctx != nil {
+		if left := w.after - (time.Since(w.epoch) - w.began); left > 0 {
+			w.timer.Reset(left)
+			return
+		}
+		ctx := w.ctx
 		w.nc.SetReadDeadline(time.Time{})
-		w.reading = true
+		w.reading, w.moved = true, true
 		w.mu.Unlock()
 		n, err := w.nc.Read(w.byte[:])
 		w.mu.Lock()
 		w.reading, w.got = false, n > 0
-		if err != nil && !(w.ended && errors.Is(err, os.ErrDeadlineExceeded)) {
-			w.ctx.end()
+		if err != nil && !(w.ctx == nil && errors.Is(err, os.ErrDeadlineExceeded)) {
+			ctx.end()
 		}
+		w.changed.Broadcast()
 	}
-	w.done = true
-	w.changed.Broadcast()
+	w.set = false
 }
