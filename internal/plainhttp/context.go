@@ -13,42 +13,52 @@ type requestContext struct {
 	mu    sync.Mutex
 	real  context.Context // nil before Done
 	stop  context.CancelFunc
-	after *hook // of AfterFunc, or nil
+	after func() // of AfterFunc, or nil
+	hooks int    // the number of AfterFunc that set after, from 1
 	ended bool
 }
 
-// A hook is a function to call when a context ends.
-type hook struct{ f func() }
-
-// AfterFunc does what [context.AfterFunc] does, without a context of its own for that of a request.
-func AfterFunc(ctx context.Context, f func()) (stop func() bool) {
-	if c, ok := ctx.(*requestContext); ok {
-		return c.afterFunc(f)
-	}
-	return context.AfterFunc(ctx, f)
+// A Hook is a function that AfterFunc has registered. Its zero value is none.
+type Hook struct {
+	c     *requestContext // nil: other is that of package context
+	n     int
+	other func() bool
 }
 
-// afterFunc keeps one hook. Further ones are those of package context.
-func (c *requestContext) afterFunc(f func()) (stop func() bool) {
-	h := &hook{f}
-	c.mu.Lock()
-	keep := c.after == nil && !c.ended && c.Context.Err() == nil
-	if keep {
-		c.after = h
+// Stop does what the function does that [context.AfterFunc] returns.
+func (h Hook) Stop() bool {
+	if h.c == nil {
+		return h.other != nil && h.other()
 	}
-	c.mu.Unlock()
-	if !keep {
-		return context.AfterFunc(c, f)
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	stops := h.c.after != nil && h.c.hooks == h.n
+	if stops {
+		h.c.after = nil
 	}
-	return func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		stops := c.after == h
-		if stops {
-			c.after = nil
+	return stops
+}
+
+// AfterFunc does what [context.AfterFunc] does, without memory for the context of a request.
+func AfterFunc(ctx context.Context, f func()) Hook {
+	if c, ok := ctx.(*requestContext); ok {
+		if n := c.keep(f); n > 0 {
+			return Hook{c: c, n: n}
 		}
-		return stops
 	}
+	return Hook{other: context.AfterFunc(ctx, f)}
+}
+
+// keep makes f the hook of c, unless it has one or has ended. It returns the number of the hook, or 0.
+func (c *requestContext) keep(f func()) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.after != nil || c.ended || c.Context.Err() != nil {
+		return 0
+	}
+	c.after = f
+	c.hooks++
+	return c.hooks
 }
 
 // connEnded calls the hook when the context of the connection has ended.
@@ -61,7 +71,7 @@ func (c *requestContext) connEnded() {
 // callHook calls the hook. It requires mu.
 func (c *requestContext) callHook() {
 	if c.after != nil {
-		go c.after.f()
+		go c.after()
 		c.after = nil
 	}
 }

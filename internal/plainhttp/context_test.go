@@ -50,14 +50,14 @@ func TestAfterFunc(t *testing.T) {
 			handle = func(ctx context.Context) {
 				stop := plainhttp.AfterFunc(ctx, call)
 				again := plainhttp.AfterFunc(ctx, call)
-				if !stop() || stop() {
-					t.Error("stop() = false or again true, want true and then false")
+				if !stop.Stop() || stop.Stop() {
+					t.Error("Stop() = false or again true, want true and then false")
 				}
 				third := plainhttp.AfterFunc(ctx, func() {})
-				if stop() {
-					t.Error("stop() = true for another function")
+				if stop.Stop() {
+					t.Error("Stop() = true for another function")
 				}
-				third()
+				third.Stop()
 				_ = again
 			}
 			send()
@@ -72,8 +72,8 @@ func TestAfterFunc(t *testing.T) {
 				stop := plainhttp.AfterFunc(ctx, call)
 				close(started)
 				wait("the client disconnects", called)
-				if stop() || ctx.Err() == nil {
-					t.Errorf("stop() = true or Err() = %v after the end", ctx.Err())
+				if stop.Stop() || ctx.Err() == nil {
+					t.Errorf("Stop() = true or Err() = %v after the end", ctx.Err())
 				}
 			}
 			c := send()
@@ -85,8 +85,8 @@ func TestAfterFunc(t *testing.T) {
 				stop := plainhttp.AfterFunc(ctx, call)
 				end()
 				wait("the context of the server ends", called)
-				if stop() {
-					t.Error("stop() = true after the end")
+				if stop.Stop() {
+					t.Error("Stop() = true after the end")
 				}
 				plainhttp.AfterFunc(ctx, call)
 				wait("after the end", called)

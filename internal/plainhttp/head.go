@@ -11,6 +11,7 @@ import (
 // A head has the header fields of a response as they were when WriteHeader was called.
 type head struct {
 	fields     []field
+	length     string            // the first Content-Length
 	order      [maxOrdered]uint8 // indexes of fields by name, if they are not more
 	has        known
 	connection string // its first value
@@ -29,6 +30,8 @@ type field struct {
 	begin  uint64 // the first bytes of name, which sort as it does
 	name   string
 	values []string
+	value  string // if it is single
+	single bool
 	known  known
 }
 
@@ -43,41 +46,52 @@ const (
 	dateField
 )
 
-// take copies the fields of a header.
-func (h *head) take(header http.Header) {
+// take copies the fields of a header, and further ones that replace those with the same names. They
+// have no trailers.
+func (h *head) take(header http.Header, more []Pair) {
 	h.reset()
 	for name, values := range header {
-		one := field{begin: beginOf(name), name: name, values: values}
-		switch name {
-		case "Connection":
-			one.known, h.connection = connectionField, first(values)
-		case "Content-Length":
-			one.known = lengthField
-		case "Transfer-Encoding":
-			one.known, h.transfer = transferField, first(values)
-		case "Content-Type":
-			one.known = typeField
-		case "Date":
-			one.known = dateField
-		case "Content-Encoding":
-			h.encoded = first(values) != ""
-		case "Trailer":
-			h.trailer = values
+		switch {
+		case len(more) > 0 && has(more, name):
+		case strings.HasPrefix(name, http.TrailerPrefix):
+			h.trails = true
 		default:
-			if strings.HasPrefix(name, http.TrailerPrefix) {
-				h.trails = true
-				continue
-			}
+			one := field{begin: beginOf(name), name: name, values: values}
+			h.add(&one, first(values))
 		}
-		h.has |= one.known
-		h.fields = append(h.fields, one)
+	}
+	for i := range more {
+		one := field{begin: beginOf(more[i].Name), name: more[i].Name, value: more[i].Value, single: true}
+		h.add(&one, one.value)
 	}
 	h.sort()
 }
 
+// add appends a field with a first value.
+func (h *head) add(one *field, value string) {
+	switch one.name {
+	case "Connection":
+		one.known, h.connection = connectionField, value
+	case "Content-Length":
+		one.known, h.length = lengthField, value
+	case "Transfer-Encoding":
+		one.known, h.transfer = transferField, value
+	case "Content-Type":
+		one.known = typeField
+	case "Date":
+		one.known = dateField
+	case "Content-Encoding":
+		h.encoded = value != ""
+	case "Trailer":
+		h.trailer = one.values
+	}
+	h.has |= one.known
+	h.fields = append(h.fields, *one)
+}
+
 // reset removes the fields, but keeps their memory.
 func (h *head) reset() {
-	h.fields, h.has, h.connection, h.transfer = h.fields[:0], 0, "", ""
+	h.fields, h.has, h.connection, h.transfer, h.length = h.fields[:0], 0, "", "", ""
 	h.encoded, h.trailer, h.trails = false, nil, false
 }
 
@@ -89,17 +103,17 @@ func beginOf(name string) (b uint64) {
 	return b
 }
 
-// sort sorts the fields by name.
+// sort sorts the fields by name. Those with one name stay in their order.
 func (h *head) sort() {
 	if len(h.fields) > maxOrdered {
-		slices.SortFunc(h.fields, func(a, b field) int { return strings.Compare(a.name, b.name) })
+		slices.SortStableFunc(h.fields, func(a, b field) int { return strings.Compare(a.name, b.name) })
 		return
 	}
 	for i := range h.fields {
 		one, at := &h.fields[i], i
 		for ; at > 0; at-- {
 			before := &h.fields[h.order[at-1]]
-			if before.begin < one.begin || before.begin == one.begin && before.name < one.name {
+			if before.begin < one.begin || before.begin == one.begin && before.name <= one.name {
 				break
 			}
 			h.order[at] = h.order[at-1]
@@ -119,6 +133,9 @@ func (h *head) append(b []byte, cut known) []byte {
 		if one.known&cut != 0 || !isToken(one.name) {
 			continue
 		}
+		if one.single {
+			b = appendLine(b, one.name, one.value)
+		}
 		for _, v := range one.values {
 			b = appendLine(b, one.name, v)
 		}
@@ -129,11 +146,13 @@ func (h *head) append(b []byte, cut known) []byte {
 // A Sorter appends headers in the order that package http writes. It is not safe for concurrent use.
 type Sorter struct{ head head }
 
-// Append appends the lines of a header, sorted by name.
-func (s *Sorter) Append(b []byte, header http.Header) []byte {
-	for name, values := range header {
-		s.head.fields = append(s.head.fields, field{begin: beginOf(name), name: name, values: values})
-	}
+// Add adds a field, whose name differs from the others.
+func (s *Sorter) Add(name string, values []string) {
+	s.head.fields = append(s.head.fields, field{begin: beginOf(name), name: name, values: values})
+}
+
+// Append appends the lines of the fields, sorted by name, and removes them.
+func (s *Sorter) Append(b []byte) []byte {
 	s.head.sort()
 	b = s.head.append(b, 0)
 	clear(s.head.fields)

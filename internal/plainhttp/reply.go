@@ -15,9 +15,6 @@ type Reply struct {
 	Fields []Pair // in their order
 }
 
-// A Pair is a field with one value. Name is canonical.
-type Pair struct{ Name, Value string }
-
 // The results of [Reply.Parse].
 const (
 	Plain      = int(plain)

@@ -63,7 +63,10 @@ func (w *response) release() {
 func (w *response) Header() http.Header { return w.header }
 
 // WriteHeader implements [http.ResponseWriter].
-func (w *response) WriteHeader(status int) {
+func (w *response) WriteHeader(status int) { w.writeHeader(status, nil) }
+
+// writeHeader implements WriteHeader, with further fields: see [Begin].
+func (w *response) writeHeader(status int, more []Pair) {
 	switch {
 	case w.status != 0:
 		w.c.l.logf("http: superfluous response.WriteHeader call: got %d after %d", status, w.status)
@@ -71,7 +74,7 @@ func (w *response) WriteHeader(status int) {
 	case status < 100 || status > 999:
 		panic("invalid WriteHeader code " + strconv.Itoa(status))
 	}
-	w.head.take(w.header)
+	w.head.take(w.header, more)
 	if status < 200 && status != http.StatusSwitchingProtocols {
 		w.buf = w.head.append(appendStatus(w.buf[:0], status), lengthField|transferField)
 		w.c.out.Write(append(w.buf, "\r\n"...))
@@ -79,7 +82,7 @@ func (w *response) WriteHeader(status int) {
 		return
 	}
 	w.status = status
-	if text := first(w.header["Content-Length"]); text != "" {
+	if text := w.head.length; text != "" {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
 			w.length = n
 		} else {

@@ -52,13 +52,14 @@ type directConn struct {
 	since  time.Time // idle
 
 	interrupted atomic.Bool // for good
+	end         func()      // interrupt
 }
 
 var errLongHeader = fmt.Errorf("response header of more than %d bytes", maxResponseHeader)
 
 func newDirectConn(nc net.Conn) *directConn {
 	c := &directConn{Conn: nc, socket: socket.New(nc)}
-	c.r, c.w = bufio.NewReader(c), bufio.NewWriter(nc)
+	c.r, c.w, c.end = bufio.NewReader(c), bufio.NewWriter(nc), c.interrupt
 	return c
 }
 
@@ -114,7 +115,7 @@ func (d *direct) RoundTrip(r *http.Request) (*http.Response, error) {
 // receive returns the response to a request that was sent.
 func (d *direct) receive(s *sent, r *http.Request) (*http.Response, error) {
 	err := context.Cause(r.Context())
-	if s.stop() && err == nil {
+	if s.stop.Stop() && err == nil {
 		s.received = true
 		var res *http.Response
 		if res, err = d.finish(s.c, r, nil); err == nil {
@@ -158,7 +159,7 @@ func (d *direct) exchange(c *directConn, r *http.Request) (*http.Response, error
 
 // finish reads the header of the response to r, which send sends; if that is nil, r was sent.
 func (d *direct) finish(c *directConn, r *http.Request, send func() error) (res *http.Response, err error) {
-	stop := context.AfterFunc(r.Context(), c.interrupt)
+	stop := context.AfterFunc(r.Context(), c.end)
 	if send != nil {
 		err = send()
 	}

@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"cmp"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
@@ -9,37 +11,63 @@ import (
 	"strings"
 )
 
-// forward sets the header fields that describe the client to the upstream. From a trusted
-// proxy it keeps the one field that the configuration names, and the fields that belong
-// to it. The other field may hold anything, since proxies forward fields that they do not
-// know. ReverseProxy has removed all of them from r.Out.
+// forward sets the fields of forwarded in r.Out, from which ReverseProxy has removed Forwarded and
+// X-Forwarded-*.
 func (g *Gateway) forward(r *httputil.ProxyRequest) {
-	in, out := r.In.Header, r.Out.Header
-	maps.DeleteFunc(out, func(name string, _ []string) bool { return isUnderscoreSpelling(name) })
-	if id := in[requestIDHeader]; g.ids && id != nil {
-		out[requestIDHeader] = id // even if the client's Connection names it
+	fields, keepRealIP := g.forwarded(r.In, nil)
+	maps.DeleteFunc(r.Out.Header, func(name string, _ []string) bool {
+		return isUnderscoreSpelling(name) || name == "X-Real-Ip" && !keepRealIP
+	})
+	for _, f := range fields {
+		r.Out.Header[f.name] = f.values
 	}
-	trusted := g.fromTrustedProxy(r.In)
+}
+
+// A field is a header field.
+type field struct {
+	name   string
+	values []string
+}
+
+// forwarded appends the header fields that describe the client to the upstream. They replace
+// isForwarding ones of the request. From a trusted proxy it keeps the one field that the configuration
+// names, and the fields that belong to it. The other field may hold anything, since proxies forward
+// fields that they do not know.
+func (g *Gateway) forwarded(r *http.Request, fields []field) (all []field, keepRealIP bool) {
+	values := make([]string, 0, 3) // one allocation
+	set := func(name, value string) {
+		values = append(values, value)
+		fields = append(fields, field{name, values[len(values)-1:][:1:1]})
+	}
+	if id := r.Header[requestIDHeader]; g.ids && id != nil {
+		fields = append(fields, field{requestIDHeader, id}) // even if the client's Connection names it
+	}
+	var prior []string
+	host, proto := r.Host, "http"
+	if r.TLS != nil {
+		proto = "https"
+	}
 	switch {
-	case !trusted:
-		out.Del("X-Real-Ip")
-		r.SetXForwarded()
+	case !g.fromTrustedProxy(r):
 	case strings.EqualFold(g.client.Header, "Forwarded"):
-		out.Del("X-Real-Ip")
-		if client := g.client.Addr(r.In); client.IsValid() {
-			out.Set("X-Forwarded-For", client.String())
+		if client := g.client.Addr(r); client.IsValid() {
+			prior = []string{client.String()}
 		}
-		r.SetXForwarded()
-		out["Forwarded"] = append(slices.Clone(in["Forwarded"]), "for="+node(r.In.RemoteAddr))
+		fields = append(fields, field{"Forwarded", append(slices.Clone(r.Header["Forwarded"]), "for="+node(r.RemoteAddr))})
 	default:
-		out["X-Forwarded-For"] = in["X-Forwarded-For"]
-		r.SetXForwarded()
-		for _, name := range []string{"X-Forwarded-Host", "X-Forwarded-Proto"} {
-			if v := in.Get(name); v != "" {
-				out.Set(name, v)
-			}
-		}
+		keepRealIP, prior = true, r.Header["X-Forwarded-For"]
+		host = cmp.Or(r.Header.Get("X-Forwarded-Host"), host)
+		proto = cmp.Or(r.Header.Get("X-Forwarded-Proto"), proto)
 	}
+	if peer, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		if len(prior) > 0 {
+			peer = strings.Join(prior, ", ") + ", " + peer
+		}
+		set("X-Forwarded-For", peer)
+	}
+	set("X-Forwarded-Host", host)
+	set("X-Forwarded-Proto", proto)
+	return fields, keepRealIP
 }
 
 // isUnderscoreSpelling reports whether name is a forwarding field spelled with

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/http/httputil"
 	"net/textproto"
 	"os"
 	"strings"
@@ -17,23 +16,23 @@ import (
 // ReverseProxy would: with the same bytes, but without a Request and a Response between them. It
 // is reused.
 type plainExchange struct {
-	out    http.Request
-	text   []byte // of the request
-	sorter plainhttp.Sorter
-	reply  plainhttp.Reply
+	forwarded []field
+	text      []byte // of the request
+	sorter    plainhttp.Sorter
+	reply     plainhttp.Reply
 }
 
 // A sent is a connection whose request was sent, and whose response ReverseProxy reads.
 type sent struct {
 	c        *directConn
-	stop     func() bool // of the context of the request
-	received bool        // ReverseProxy has taken over
+	stop     plainhttp.Hook // of the context of the request
+	received bool           // ReverseProxy has taken over
 }
 
 // end closes a connection whose response was not read.
 func (s *sent) end() {
 	if s != nil && !s.received {
-		s.stop()
+		s.stop.Stop()
 		s.c.Conn.Close()
 	}
 }
@@ -49,7 +48,7 @@ func (p *proxy) forwardPlain(w *deadlineWriter, r *http.Request) (done bool, s *
 	}
 	x, ok := p.exchanges.Get().(*plainExchange)
 	if !ok {
-		x = &plainExchange{out: http.Request{Header: http.Header{}}}
+		x = new(plainExchange)
 	}
 	defer p.exchanges.Put(x)
 	if !p.appendRequest(x, r) {
@@ -60,7 +59,7 @@ func (p *proxy) forwardPlain(w *deadlineWriter, r *http.Request) (done bool, s *
 	case err != nil:
 		p.respondFailed(w, r, nil, err)
 		return true, nil, 0
-	case stop != nil && x.reply.Status == 0:
+	case x.reply.Status == 0:
 		c.setDeadline(time.Time{}, 0)
 		return false, &sent{c: c, stop: stop}, max(1, p.route.Timeout-time.Since(began))
 	}
@@ -113,34 +112,48 @@ func (p *proxy) appendRequest(x *plainExchange, r *http.Request) bool {
 	if !plainhttp.IsHost(host) {
 		return false
 	}
-	header := x.out.Header
-	clear(header)
+	fields, keepRealIP := p.gateway.forwarded(r, x.forwarded[:0])
+	for _, f := range fields {
+		x.sorter.Add(f.name, f.values)
+	}
+	clear(fields)
+	x.forwarded = fields
+	agent := ""
 	for name, values := range r.Header {
-		switch name {
-		case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Trailer", "Transfer-Encoding":
-		case "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Content-Length", "Host":
+		switch {
+		case name == "User-Agent":
+			agent = textproto.TrimString(r.Header.Get(name))
+		case name == "X-Real-Ip" && !keepRealIP, name == requestIDHeader && p.gateway.ids, isUnderscoreSpelling(name), isNotForwarded(name):
 		default:
-			header[name] = values
+			x.sorter.Add(name, values)
 		}
 	}
-	p.gateway.forward(&httputil.ProxyRequest{In: r, Out: &x.out})
 	b := append(append(x.text[:0], r.Method...), ' ')
 	b = append(append(b, p.prefix...), r.URL.EscapedPath()...)
 	if r.URL.ForceQuery || r.URL.RawQuery != "" {
 		b = append(append(b, '?'), r.URL.RawQuery...)
 	}
 	b = append(append(append(b, " HTTP/1.1\r\nHost: "...), host...), "\r\n"...)
-	if agent := textproto.TrimString(header.Get("User-Agent")); agent != "" {
+	if agent != "" {
 		b = append(append(append(b, "User-Agent: "...), agent...), "\r\n"...)
 	}
-	delete(header, "User-Agent")
-	x.text = append(x.sorter.Append(b, header), "\r\n"...)
+	x.text = append(x.sorter.Append(b), "\r\n"...)
 	return true
+}
+
+// isNotForwarded reports whether a field is about the connection, or replaced in every request.
+func isNotForwarded(name string) bool {
+	switch name {
+	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Trailer", "Transfer-Encoding",
+		"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Content-Length", "Host":
+		return true
+	}
+	return false
 }
 
 // sendPlain sends the request and reads the head of the response. Its status is 0 if ReverseProxy
 // has to read it.
-func (p *proxy) sendPlain(x *plainExchange, r *http.Request, began time.Time) (c *directConn, stop func() bool, err error) {
+func (p *proxy) sendPlain(x *plainExchange, r *http.Request, began time.Time) (c *directConn, stop plainhttp.Hook, err error) {
 	ctx := r.Context()
 	for {
 		if c = p.plain.take(began.Add(p.route.Timeout)); c == nil {
@@ -151,11 +164,11 @@ func (p *proxy) sendPlain(x *plainExchange, r *http.Request, began time.Time) (c
 			}
 			cancel()
 			if err != nil {
-				return nil, nil, err
+				return nil, stop, err
 			}
 			c.setDeadline(began.Add(p.route.Timeout), 0)
 		}
-		stop = plainhttp.AfterFunc(ctx, c.interrupt)
+		stop = plainhttp.AfterFunc(ctx, c.end)
 		c.left, c.got = maxResponseHeader, false
 		if c.reused {
 			c.ask = x.text
@@ -171,15 +184,15 @@ func (p *proxy) sendPlain(x *plainExchange, r *http.Request, began time.Time) (c
 			}
 			return c, stop, nil
 		}
-		stop()
+		stop.Stop()
 		c.Conn.Close()
 		switch {
 		case ctx.Err() != nil:
-			return nil, nil, context.Cause(ctx)
+			return nil, stop, context.Cause(ctx)
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return nil, nil, errTimeout
+			return nil, stop, errTimeout
 		case !c.reused || c.got:
-			return nil, nil, err
+			return nil, stop, err
 		}
 	}
 }
@@ -207,7 +220,7 @@ func (c *directConn) readReply(method string, reply *plainhttp.Reply) error {
 
 // respondPlain sends the response to the client. Fields that were set before replace those of the
 // upstream with the same name, as in beginResponse.
-func (p *proxy) respondPlain(w *deadlineWriter, r *http.Request, x *plainExchange, c *directConn, stop func() bool) {
+func (p *proxy) respondPlain(w *deadlineWriter, r *http.Request, x *plainExchange, c *directConn, stop plainhttp.Hook) {
 	h, fields := w.Header(), x.reply.Fields
 	n := 0
 	for _, f := range fields {
@@ -216,18 +229,9 @@ func (p *proxy) respondPlain(w *deadlineWriter, r *http.Request, x *plainExchang
 			n++
 		}
 	}
-	values := make([]string, n)
-	for i, f := range fields[:n] {
-		if known := h[f.Name]; known != nil {
-			h[f.Name] = append(known, f.Value)
-			continue
-		}
-		values[i] = f.Value
-		h[f.Name] = values[i : i+1 : i+1]
-	}
-	w.WriteHeader(x.reply.Status)
+	plainhttp.Begin(w.ResponseWriter, x.reply.Status, fields[:n])
 	err := p.copyBody(w, c, x.reply.Length)
-	if !stop() || err != nil || x.reply.Close || c.r.Buffered() > 0 {
+	if !stop.Stop() || err != nil || x.reply.Close || c.r.Buffered() > 0 {
 		c.Conn.Close()
 	} else {
 		p.plain.put(c)
