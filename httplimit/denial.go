@@ -12,6 +12,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/internal/plainhttp"
 	"github.com/floodweir/weir/internal/replay"
 	"github.com/floodweir/weir/policy"
 )
@@ -55,11 +56,15 @@ func Items(items []Item, p *enforce.Admission) ([]Item, weir.FailMode) {
 	return items, degraded
 }
 
-// describe sets the fields of the decisions, and in.items.
+// describe sets the fields of the decisions, and in.items. For deny it leaves those of the limits in in.fields.
 func (m *Middleware) describe(w http.ResponseWriter, in *request) {
 	var degraded weir.FailMode
 	in.items, degraded = Items(in.items[:0], &in.admission)
-	in.text = m.c.Fields.set(w.Header(), in.items, in.text)
+	in.fields, in.text = m.c.Fields.append(in.fields[:0], in.items, in.text)
+	if by := in.admission.DeniedBy(); by == nil || in.admission.Refused() != nil || len(by.Config().OnDenied.Headers) > 0 { // which replace them
+		plainhttp.Set(w.Header(), in.fields)
+		in.fields = in.fields[:0]
+	}
 	m.c.Fields.SetDegraded(w.Header(), degraded)
 	if text := in.admission.BudgetWarning(); text != "" && m.c.Fields != NoFields {
 		w.Header().Set(WarningField, text)
@@ -79,16 +84,16 @@ func (m *Middleware) deny(w http.ResponseWriter, in *request) {
 	switch {
 	case c.Redirect != "":
 		h.Set("Location", c.Redirect)
-		respond(w, c.Status, "", nil, weir.Never, m.c.RetryJitter)
+		respond(w, in.fields, c.Status, "", nil, weir.Never, m.c.RetryJitter)
 	case c.IsProblem():
 		violated := in.items
 		if retry := in.admission.Decision().RetryAfter; len(violated) == 0 && retry == weir.Never { // blocked
 			violated = []Item{{Name: in.admission.DeniedBy().Name()}}
 		}
 		in.text = appendProblem(in.text[:0], c.Status, violated)
-		respond(w, c.Status, problemType, in.text, in.admission.Decision().RetryAfter, m.c.RetryJitter)
+		respond(w, in.fields, c.Status, problemType, in.text, in.admission.Decision().RetryAfter, m.c.RetryJitter)
 	default:
-		respond(w, c.Status, c.ContentType, []byte(c.Body), in.admission.Decision().RetryAfter, m.c.RetryJitter)
+		respond(w, in.fields, c.Status, c.ContentType, []byte(c.Body), in.admission.Decision().RetryAfter, m.c.RetryJitter)
 	}
 }
 
@@ -135,34 +140,31 @@ func (m *Middleware) refuseCall(w http.ResponseWriter, err error) {
 		Detail string `json:"detail"`
 		Error  inner  `json:"error"`
 	}{"about:blank", "Model without a price", status, detail, inner{detail, "invalid_request_error", "model", "model_not_found"}})
-	respond(w, status, problemType, append(body, '\n'), weir.Never, m.c.RetryJitter)
+	respond(w, nil, status, problemType, append(body, '\n'), weir.Never, m.c.RetryJitter)
 }
 
 // refuse responds to a request without a decision, or whose client disconnected.
 func (m *Middleware) refuse(w http.ResponseWriter, err error) {
-	respond(w, http.StatusServiceUnavailable, problemType, []byte(reducedCapacity), enforce.RetryAfter(err), m.c.RetryJitter)
+	respond(w, nil, http.StatusServiceUnavailable, problemType, []byte(reducedCapacity), enforce.RetryAfter(err), m.c.RetryJitter)
 }
 
-func respond(w http.ResponseWriter, status int, contentType string, body []byte, retry, jitter time.Duration) {
-	h, values := w.Header(), make([]string, 0, 5) // one allocation for all fields, and one for both numbers
+// respond sends a response with fields and those of its body and delay.
+func respond(w http.ResponseWriter, fields []plainhttp.Pair, status int, contentType string, body []byte, retry, jitter time.Duration) {
 	length := strconv.AppendInt(make([]byte, 0, 40), int64(len(body)), 10)
-	numbers := string(strconv.AppendInt(length, retrySeconds(retry, jitter), 10))
-	set := func(name, value string) {
-		values = append(values, value)
-		h[name] = values[len(values)-1:][:1:1]
-	}
+	numbers := string(strconv.AppendInt(length, retrySeconds(retry, jitter), 10)) // one allocation for both
+	set := func(name, value string) { fields = append(fields, plainhttp.Pair{Name: name, Value: value}) }
 	if contentType != "" {
 		set("Content-Type", contentType)
 	}
 	set("Content-Length", numbers[:len(length)])
 	set("X-Content-Type-Options", "nosniff")
-	if h.Get("Cache-Control") == "" {
+	if w.Header().Get("Cache-Control") == "" {
 		set("Cache-Control", "no-store")
 	}
 	if retry != weir.Never {
 		set("Retry-After", numbers[len(length):])
 	}
-	w.WriteHeader(status)
+	plainhttp.Begin(w, status, fields)
 	_, _ = w.Write(body) // an error means that the client disconnected
 }
 

@@ -1,11 +1,13 @@
 package httplimit
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/plainhttp"
 )
 
 // Fields are the forms of response fields that report the remaining quota, as a set of bits.
@@ -111,9 +113,7 @@ func (f Fields) String() string {
 // Names returns the response fields that f sets, in canonical form. A proxy removes them from
 // responses of its upstream, which could contradict its own.
 func (f Fields) Names() []string {
-	if f == 0 {
-		f = DefaultFields
-	}
+	f = cmp.Or(f, DefaultFields)
 	var names []string
 	for _, form := range []struct {
 		of    Fields
@@ -144,7 +144,10 @@ type Item struct {
 }
 
 // Set sets the fields of limits that were decided together. Without items it sets none.
-func (f Fields) Set(h http.Header, items ...Item) { f.set(h, items, nil) }
+func (f Fields) Set(h http.Header, items ...Item) {
+	fields, _ := f.append(nil, items, nil)
+	plainhttp.Set(h, fields)
+}
 
 // SetDegraded sets DegradedField if the store made no decision.
 func (f Fields) SetDegraded(h http.Header, d weir.FailMode) {
@@ -153,15 +156,13 @@ func (f Fields) SetDegraded(h http.Header, d weir.FailMode) {
 	}
 }
 
-// set implements Set. It returns buf, which it may have grown.
-func (f Fields) set(h http.Header, items []Item, buf []byte) []byte {
-	if f == 0 {
-		f = DefaultFields
-	}
+// append appends the fields of Set. It also returns buf, which it may have grown.
+func (f Fields) append(fields []plainhttp.Pair, items []Item, buf []byte) ([]plainhttp.Pair, []byte) {
+	f = cmp.Or(f, DefaultFields)
 	if len(items) == 0 || f == NoFields {
-		return buf
+		return fields, buf
 	}
-	w := writer{h: h, text: buf[:0]}
+	w := writer{text: buf[:0]}
 	counts := counting(items)
 	limit, remaining, reset := counts.Limit.Capacity(), counts.Remaining, resetSeconds(counts)
 	if f&Legacy != 0 {
@@ -186,19 +187,14 @@ func (f Fields) set(h http.Header, items []Item, buf []byte) []byte {
 		w.field(fieldPolicy, appendPolicies(w.text, items))
 		w.field(fieldRateLimit, appendLimits(w.text, items, !counts.OK))
 	}
-	w.flush()
-	return w.text
+	return w.appendTo(fields), w.text
 }
 
 // counting returns the decision that counts, as weir.Decision.Combine does.
 func counting(items []Item) weir.Decision {
-	var counts weir.Decision
-	for i, it := range items {
-		if i == 0 {
-			counts = it.Decision
-		} else {
-			counts = counts.Combine(it.Decision)
-		}
+	counts := items[0].Decision
+	for _, it := range items[1:] {
+		counts = counts.Combine(it.Decision)
 	}
 	return counts
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/internal/linger"
+	"github.com/floodweir/weir/internal/plainhttp"
 	"github.com/floodweir/weir/internal/replay"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/protect"
@@ -111,7 +112,7 @@ func New(store weir.Store, set *policy.Set, c Config) (*Middleware, error) {
 	if !c.NoResponse {
 		m.memory = &replay.Memory{Max: maxBodies}
 	}
-	m.pool.New = func() any { return new(request) }
+	m.pool.New = func() any { return &request{fields: make([]plainhttp.Pair, 0, 2*maxFields)} }
 	return m, nil
 }
 
@@ -181,6 +182,7 @@ type request struct {
 	attributes attributes
 	admission  enforce.Admission
 	items      []Item
+	fields     []plainhttp.Pair // of a denial
 	text       []byte
 }
 

@@ -97,7 +97,7 @@ func (c *ProtectConfig) reject(w http.ResponseWriter, err error) {
 		body = append(body, "}\n"...)
 		retry = rejected.RetryAfter()
 	}
-	respond(w, http.StatusServiceUnavailable, problemType, body, retry, c.RetryJitter)
+	respond(w, nil, http.StatusServiceUnavailable, problemType, body, retry, c.RetryJitter)
 }
 
 // A slowBody is the body of a request. The time that it waits for the client is not latency: slow

@@ -2,11 +2,11 @@ package httplimit
 
 import (
 	"math/bits"
-	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/plainhttp"
 )
 
 // This file contains the wire forms. The lists of drafts 07 and 08 are structured fields
@@ -15,9 +15,8 @@ import (
 // maxFields is the largest number of fields: those of Legacy and Draft06.
 const maxFields = 7
 
-// A writer sets fields with one allocation for all values.
+// A writer lists fields with one allocation for all values.
 type writer struct {
-	h     http.Header
 	text  []byte
 	names [maxFields]string
 	ends  [maxFields]int
@@ -36,13 +35,13 @@ func (w *writer) field(name string, text []byte) {
 
 func (w *writer) integer(name string, n int64) { w.field(name, appendUint(w.text, n)) }
 
-func (w *writer) flush() {
-	all, values, from := string(w.text), make([]string, w.n), 0
+func (w *writer) appendTo(fields []plainhttp.Pair) []plainhttp.Pair {
+	all, from := string(w.text), 0
 	for i := range w.n {
-		values[i] = all[from:w.ends[i]]
-		w.h[w.names[i]] = values[i : i+1 : i+1]
+		fields = append(fields, plainhttp.Pair{Name: w.names[i], Value: all[from:w.ends[i]]})
 		from = w.ends[i]
 	}
+	return fields
 }
 
 // appendUint appends n, or 0 if it is negative.

@@ -6,7 +6,7 @@ import "net/http"
 type Pair struct{ Name, Value string }
 
 // Begin calls w.WriteHeader with further fields, which replace those of w.Header with the same names.
-// The response to a plain request has them without a change of its Header.
+// The response to a plain request copies them to its Header only if that is called again.
 func Begin(w http.ResponseWriter, status int, fields []Pair) {
 	if of, ok := w.(*response); ok && status >= 200 {
 		of.writeHeader(status, fields)

@@ -67,6 +67,17 @@ func (h *head) take(header http.Header, more []Pair) {
 	h.sort()
 }
 
+// complete sets the further fields of take in header.
+func (h *head) complete(header http.Header) {
+	var more []Pair
+	for i := range h.fields {
+		if one := &h.fields[i]; one.single {
+			more = append(more, Pair{one.name, one.value})
+		}
+	}
+	Set(header, more)
+}
+
 // add appends a field with a first value.
 func (h *head) add(one *field, value string) {
 	switch one.name {

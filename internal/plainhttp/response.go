@@ -22,6 +22,7 @@ type response struct {
 	header http.Header
 
 	status   int      // of the final header; 0 before WriteHeader
+	lacks    bool     // header lacks the further fields of Begin, which head has
 	head     head     // at that time
 	length   int64    // the Content-Length, or -1
 	written  int64    // bytes of the body, also those that are not sent
@@ -46,7 +47,7 @@ const (
 // reset prepares w for a request.
 func (w *response) reset(r *http.Request, ctx *requestContext) {
 	w.r, w.ctx, w.status, w.length, w.written, w.trailers = r, ctx, 0, -1, 0, nil
-	w.begun, w.chunked, w.done, w.last = false, false, false, false
+	w.begun, w.chunked, w.done, w.last, w.lacks = false, false, false, false, false
 	w.deadline.Store(0)
 }
 
@@ -60,7 +61,13 @@ func (w *response) release() {
 }
 
 // Header implements [http.ResponseWriter].
-func (w *response) Header() http.Header { return w.header }
+func (w *response) Header() http.Header {
+	if w.lacks {
+		w.lacks = false
+		w.head.complete(w.header)
+	}
+	return w.header
+}
 
 // WriteHeader implements [http.ResponseWriter].
 func (w *response) WriteHeader(status int) { w.writeHeader(status, nil) }
@@ -81,7 +88,7 @@ func (w *response) writeHeader(status int, more []Pair) {
 		w.c.out.Flush()
 		return
 	}
-	w.status = status
+	w.status, w.lacks = status, len(more) > 0
 	if text := w.head.length; text != "" {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
 			w.length = n

@@ -497,3 +497,27 @@ func TestContext(t *testing.T) {
 		t.Errorf("the cause is %v, want that of the server's context", err)
 	}
 }
+
+// TestBegin checks that fields replace those of the header, that a client receives them, and that
+// Header has them, with every server.
+func TestBegin(t *testing.T) {
+	var seen, got [2]string
+	for i, alone := range []bool{false, true} {
+		addr, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
+			h := w.Header()
+			h.Set("Kept", "1")
+			h.Set("Content-Type", "text/replaced")
+			h["Twice"] = []string{"old", "older"}
+			plainhttp.Begin(w, http.StatusTooManyRequests, []plainhttp.Pair{{"Twice", "a"}, {"Content-Type", "text/x"}, {"Content-Length", "3"}, {"Twice", "b"}})
+			io.WriteString(w, "abc")
+			seen[i] = fmt.Sprint(w.Header())
+		}, alone, nil)
+		got[i] = converse(t, addr, last)
+	}
+	if seen[0] != seen[1] || got[0] != got[1] {
+		t.Errorf("plain:       %q, header %s\nhttp.Server: %q, header %s", got[0], seen[0], got[1], seen[1])
+	}
+	if want := "Content-Length: 3\r\nContent-Type: text/x\r\nKept: 1\r\nTwice: a\r\nTwice: b\r\n"; !strings.Contains(got[0], want) {
+		t.Errorf("%q, want %q", got[0], want)
+	}
+}
