@@ -91,9 +91,9 @@ func (e *Enforcer) decide(p *Admission, charges []policy.Charge) (outcome Outcom
 	case limited && e.c.Observe == nil: // without reading the clock
 		ok, err = do(ctx, e.store, rs, ds)
 	case limited:
-		start := time.Now()
+		start := time.Since(e.epoch)
 		ok, err = do(ctx, e.store, rs, ds)
-		p.took = time.Since(start)
+		p.took = time.Since(e.epoch) - start
 	}
 	stop()
 	switch {

@@ -92,6 +92,7 @@ type Enforcer struct {
 	blocks   bool      // a policy blocks requests
 	prompt   bool      // store never waits
 	free     sync.Pool // of *reservations
+	epoch    time.Time // Since reads one clock of the kernel, Now two
 	next     atomic.Pointer[Enforcer]
 	changes  sync.Mutex            // held by SetPolicies
 	limiters map[string]keyLimiter // by policy; nil without a LimitFunc
@@ -114,7 +115,7 @@ func New(store weir.Store, set *policy.Set, c Config) (*Enforcer, error) {
 	}
 	c.MaxWaiters = cmp.Or(c.MaxWaiters, DefaultMaxWaiters)
 	c.SettleTTL = cmp.Or(c.SettleTTL, DefaultSettleTTL)
-	e := &Enforcer{store: store, set: set, c: c}
+	e := &Enforcer{store: store, set: set, c: c, epoch: time.Now()}
 	e.queue.Max, e.queue.Clock = c.MaxWaiters, waitqueue.ClockOf(store)
 	e.blocks, e.prompt = set.Blocks(), neverWaits(store)
 	for _, p := range set.Policies() {

@@ -17,8 +17,9 @@ const batch = int(weir.Cancel) + 1
 // timed wraps a store and reports each call of next: its op, when it began, its decision, that of
 // all requests for a batch, and its error.
 type timed struct {
-	next weir.Store
-	done func(ctx context.Context, op int, start time.Time, d weir.Decision, err error)
+	next  weir.Store
+	epoch time.Time // Since reads one clock of the kernel, Now two
+	done  func(ctx context.Context, op int, start time.Time, d weir.Decision, err error)
 }
 
 // timedStore returns next with reports to done. A missing store stays nil, so that the
@@ -27,12 +28,12 @@ func timedStore(next weir.Store, done func(context.Context, int, time.Time, weir
 	if missing.Value(next) {
 		return nil
 	}
-	return &timed{next, done}
+	return &timed{next, time.Now(), done}
 }
 
 // Do implements [weir.Store].
 func (t *timed) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
-	start := time.Now()
+	start := t.epoch.Add(time.Since(t.epoch))
 	d, err := t.next.Do(ctx, r)
 	t.done(ctx, int(r.Verb), start, d, err)
 	return d, err
@@ -40,7 +41,7 @@ func (t *timed) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
 
 // DoAll implements [weir.Store].
 func (t *timed) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
-	start := time.Now()
+	start := t.epoch.Add(time.Since(t.epoch))
 	ok, err := t.next.DoAll(ctx, rs, ds)
 	d := weir.Decision{OK: ok}
 	if len(ds) > 0 {

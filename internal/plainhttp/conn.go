@@ -111,7 +111,7 @@ func (c *conn) next() (*message, verdict) {
 	case limited:
 		c.setReadDeadline(c.opened.Add(c.l.headerTimeout), 0)
 	case c.n == 0:
-		c.setReadDeadline(time.Now().Add(c.l.idleTimeout), slack)
+		c.setReadDeadline(c.l.clock().Add(c.l.idleTimeout), slack)
 	}
 	for pieces := 0; ; pieces++ {
 		c.skipLineEnds()
@@ -121,7 +121,7 @@ func (c *conn) next() (*message, verdict) {
 			}
 			if !limited {
 				limited = true
-				c.setReadDeadline(time.Now().Add(c.l.headerTimeout), 0)
+				c.setReadDeadline(c.l.clock().Add(c.l.headerTimeout), 0)
 			}
 		}
 		if pieces == maxPieces && c.n > 0 {

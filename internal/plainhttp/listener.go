@@ -176,6 +176,9 @@ func (l *Listener) pass(c *conn) {
 	}
 }
 
+// clock returns the time for deadlines, from one clock of the kernel: time.Now reads two.
+func (l *Listener) clock() time.Time { return l.epoch.Add(time.Since(l.epoch)) }
+
 // date returns the value of a field Date.
 func (l *Listener) date() string {
 	now := time.Now()

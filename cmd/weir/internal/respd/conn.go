@@ -20,6 +20,7 @@ const (
 	handshakeTimeout = 10 * time.Second // of TLS
 	commandTimeout   = 30 * time.Second // from the first byte of a command to its last
 	writeTimeout     = 10 * time.Second // for a client to read the replies
+	writeSlack       = time.Second      // by which that may end later, so that it does not change with every write
 )
 
 const (
@@ -51,6 +52,8 @@ type conn struct {
 	err           error          // of writing
 	commandStart  time.Time      // of the incomplete command
 
+	readBy     time.Time     // the deadline that is set
+	writeBy    time.Time     // the deadline that is set
 	drainUntil time.Time     // end of reading while the server shuts down
 	quiet      time.Duration // see maxQuiet
 }
@@ -118,7 +121,7 @@ func (c *conn) abort(err error) {
 
 // read reads more of a command, until the client's deadline.
 func (c *conn) read() error {
-	now := time.Now()
+	now := c.s.now()
 	var until time.Time
 	switch {
 	case !c.in.pending():
@@ -132,17 +135,29 @@ func (c *conn) read() error {
 	default:
 		until = c.commandStart.Add(commandTimeout)
 	}
-	if err := c.nc.SetReadDeadline(until); err != nil {
-		return err
+	// An earlier deadline stays: a deadline that changed with every command would cost more.
+	set := until.Before(c.readBy) || until.IsZero() != c.readBy.IsZero()
+	for {
+		if set {
+			if err := c.nc.SetReadDeadline(until); err != nil {
+				return err
+			}
+			c.readBy = until
+		}
+		if c.s.draining.Load() {
+			return c.drain()
+		}
+		err := c.in.fill()
+		switch {
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return err
+		case c.s.draining.Load():
+			return c.drain() // Shutdown interrupted the read
+		case !c.s.now().Before(until):
+			return err
+		}
+		set = true
 	}
-	if c.s.draining.Load() {
-		return c.drain()
-	}
-	err := c.in.fill()
-	if errors.Is(err, os.ErrDeadlineExceeded) && c.s.draining.Load() {
-		return c.drain() // Shutdown interrupted the read
-	}
-	return err
 }
 
 // flush writes the collected replies.
@@ -150,7 +165,11 @@ func (c *conn) flush() {
 	if len(c.out.buf) == 0 || c.err != nil {
 		return
 	}
-	if c.err = c.nc.SetWriteDeadline(time.Now().Add(writeTimeout)); c.err == nil {
+	if by := c.s.now().Add(writeTimeout); c.writeBy.Before(by) {
+		c.writeBy = by.Add(writeSlack)
+		c.err = c.nc.SetWriteDeadline(c.writeBy)
+	}
+	if c.err == nil {
 		_, c.err = c.nc.Write(c.out.buf)
 	}
 	if c.out.buf = c.out.buf[:0]; cap(c.out.buf) > 2*flushAt {
@@ -241,7 +260,7 @@ func (c *conn) decide() {
 	if len(c.calls) == 0 {
 		return
 	}
-	i, now := 0, time.Now()
+	i, now := 0, c.s.now()
 	for ; i < len(c.calls) && (!c.storeIsRemote || len(c.calls) == 1); i++ {
 		start := now // the clock is read once for each call
 		now = c.s.decide(c.s.ctx, &c.calls[i], start)
@@ -275,7 +294,7 @@ func (c *conn) decideParallel(asks []throttleCall) {
 			continue
 		}
 		all.Go(func() {
-			for now := time.Now(); i != 0; i = asks[i-1].next {
+			for now := c.s.now(); i != 0; i = asks[i-1].next {
 				start := now
 				now = c.s.decide(c.s.ctx, &asks[i-1], start)
 				took := now.Sub(start)

@@ -58,6 +58,10 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
+// now returns the time, from one clock of the kernel: time.Now reads two. It ignores changes of the
+// system clock since the start.
+func (s *Server) now() time.Time { return s.started.Add(time.Since(s.started)) }
+
 // SetPassword replaces the password. Clients that are authenticated stay so. An error wraps
 // weir.ErrInvalid: the password is empty, or the server was made without one.
 func (s *Server) SetPassword(password string) error {

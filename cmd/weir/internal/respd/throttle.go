@@ -123,7 +123,7 @@ func (s *Server) decide(ctx context.Context, a *throttleCall, start time.Time) (
 	}
 	r := &a.request
 	a.decision, a.err = s.config.Store.Do(ctx, *r)
-	end = time.Now()
+	end = s.now()
 	if s.config.Observe != nil {
 		s.config.Observe(Event{Request: *r, Decision: a.decision, Err: a.err, Took: end.Sub(start)})
 	}
