@@ -29,6 +29,9 @@ const (
 	// maxBatch is the maximum number of pipelined CL.THROTTLE commands that are decided
 	// together.
 	maxBatch = 256
+	// maxShared is the maximum size of a string that several keys share, in bytes. A store that
+	// keeps one of them keeps that string.
+	maxShared = 256
 	// maxParallel is the maximum number of them that are decided at the same time.
 	maxParallel = 32
 	// remoteLatency is the latency above which a store counts as remote.
@@ -47,6 +50,8 @@ type conn struct {
 	closing       bool // close after the replies in out
 
 	calls         []throttleCall // not decided yet
+	keys          []byte         // of calls[named:], one behind the other
+	named         int            // calls with their keys
 	storeIsRemote bool           // decisions are made in parallel
 	out           encoder        // replies that are not written yet
 	err           error          // of writing
@@ -197,7 +202,14 @@ func (c *conn) command(frame []byte, args [][]byte) {
 	name := lowered(lower[:0], args[0])
 	if c.authenticated && string(name) == throttle {
 		c.calls = append(c.calls, throttleCall{})
-		c.s.parseThrottle(&c.calls[len(c.calls)-1], args)
+		call := &c.calls[len(c.calls)-1]
+		c.s.parseThrottle(call, args)
+		if call.key > 0 {
+			if len(c.keys)+call.key > maxShared {
+				c.nameKeys(len(c.calls) - 1)
+			}
+			c.keys = append(c.keys, args[1]...)
+		}
 		if len(c.calls) == maxBatch {
 			c.decide()
 		}
@@ -205,6 +217,18 @@ func (c *conn) command(frame []byte, args [][]byte) {
 	}
 	c.decide()
 	c.dispatch(name, args)
+}
+
+// nameKeys sets the keys of calls[:n] with one allocation.
+func (c *conn) nameKeys(n int) {
+	all := string(c.keys)
+	for ; c.named < n; c.named++ {
+		call := &c.calls[c.named]
+		call.request.Key, all = all[:call.key], all[call.key:]
+	}
+	if c.keys = c.keys[:0]; cap(c.keys) > 2*maxShared {
+		c.keys = nil
+	}
 }
 
 // lowered returns name in lower case in b, or nil if it is longer than every command.
@@ -260,6 +284,7 @@ func (c *conn) decide() {
 	if len(c.calls) == 0 {
 		return
 	}
+	c.nameKeys(len(c.calls))
 	i, now := 0, c.s.now()
 	for ; i < len(c.calls) && (!c.storeIsRemote || len(c.calls) == 1); i++ {
 		start := now // the clock is read once for each call
@@ -273,7 +298,7 @@ func (c *conn) decide() {
 		c.out.buf = c.calls[i].reply(c.out.buf)
 	}
 	clear(c.calls)
-	c.calls = c.calls[:0]
+	c.calls, c.named = c.calls[:0], 0
 }
 
 func (c *conn) decideParallel(asks []throttleCall) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -198,5 +199,40 @@ func TestFastRates(t *testing.T) {
 	t.Logf("6,000 per second with a burst of 9 for a second: %d admitted", admitted)
 	if admitted < 6000 || admitted > 6010 {
 		t.Errorf("%d admitted, want 6000 to 6010", admitted)
+	}
+}
+
+// TestPipelineKeys checks that the store receives the keys of a pipeline, of all lengths, with invalid
+// commands between them.
+func TestPipelineKeys(t *testing.T) {
+	var got, want []string
+	store := &fake{do: func(r weir.Request) (weir.Decision, error) {
+		got = append(got, r.Key)
+		return weir.Decision{OK: true}, nil
+	}}
+	_, addr := start(t, respd.Config{Store: store})
+	c := dial(t, addr)
+	var all strings.Builder
+	commands := 0
+	send := func(args ...string) {
+		all.WriteString(encode(append([]string{"CL.THROTTLE"}, args...)...))
+		commands++
+	}
+	for _, n := range []int{1, 254, 1, 1, 256, 255, 2, 300, 3, 5000, 4} {
+		key := strings.Repeat(string(rune('a'+commands%26)), n)
+		want = append(want, key)
+		send(key, "9", "1", "1")
+		send("no number", "x", "1", "1")
+		send("", "9", "1", "1")
+		send("no rate", "9", "0", "1")
+	}
+	io.WriteString(c.Conn, all.String())
+	for range commands {
+		if _, err := read(c.r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the store received the keys %q, want %q", got, want)
 	}
 }

@@ -32,8 +32,9 @@ const maxShown = 128
 
 // A throttleCall is one CL.THROTTLE command.
 type throttleCall struct {
-	request weir.Request
-	burst   int64 // max_burst
+	request weir.Request // its Key is set by conn.nameKeys
+	key     int          // length of the key
+	burst   int64        // max_burst
 
 	err          error // of the command or of the store
 	zeroCapacity bool  // max_burst is negative: decided without the store
@@ -68,7 +69,7 @@ func (s *Server) parseThrottle(a *throttleCall, args [][]byte) {
 		a.err = errKey
 		return
 	}
-	a.request.Key = string(args[1])
+	a.key = len(args[1])
 	switch {
 	case quantity > 0:
 		a.request.N = quantity
