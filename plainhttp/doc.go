@@ -17,6 +17,8 @@
 //   - A handler cannot take over the connection: the ResponseWriter is no http.Hijacker.
 //     Requests for an upgrade are not plain.
 //   - The preface of HTTP/2 behind another request ends the connection.
+//   - A map that Header returned before package httplimit denies a request lacks the fields of the
+//     denial, which Header then returns.
 //   - Idle timeouts and write deadlines may end up to a second later.
 //   - ConnState and ConnContext of the http.Server do not apply.
 //
