@@ -29,8 +29,8 @@ type field struct {
 	values []string
 }
 
-// forwarded appends the header fields that describe the client to the upstream. They replace
-// isForwarding ones of the request. From a trusted proxy it keeps the one field that the configuration
+// forwarded appends the header fields that describe the client to the upstream. They replace those
+// of the request. From a trusted proxy it keeps the one field that the configuration
 // names, and the fields that belong to it. The other field may hold anything, since proxies forward
 // fields that they do not know.
 func (g *Gateway) forwarded(r *http.Request, fields []field) (all []field, keepRealIP bool) {
