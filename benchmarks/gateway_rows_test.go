@@ -29,7 +29,7 @@ var (
 // gatewayRows proxy requests to an nginx that answers at once, with wrk over 64 connections.
 func gatewayRows() []compare.Row {
 	proxies := func(path string) (all []compare.Contender) {
-		all = append(all, weirGateway(path, 64), plainNginx("nginx, limit_req", path))
+		all = append(all, weirGateway(path), plainNginx("nginx, limit_req", path))
 		for _, name := range []string{"httputil", "fasthttp proxy"} {
 			all = append(all, compare.Contender{Name: name, Open: func(t testing.TB) compare.Measure {
 				s := startSmall(t, name, startUpstream(t))
@@ -49,7 +49,7 @@ func gatewayRows() []compare.Row {
 		{
 			Name: "gateway/redis-two", Title: "a proxied request with two limits in Redis", Base: "weir", Columns: proxyRedis, Shortest: time.Second,
 			Goals:      []compare.Goal{{Column: "redis", Most: 10}},
-			Contenders: []compare.Contender{weirGateway("/two", 64)},
+			Contenders: []compare.Contender{weirGateway("/two")},
 		},
 		{
 			Name: "gateway/nginx-lua", Title: "nginx with a limit in Lua and Redis", Base: "weir in Lua", Columns: proxyRedis, Shortest: time.Second,
@@ -91,25 +91,39 @@ policies:
   - { name: two, match: /two, key: [client.ip], limits: [100000000/s, 1000000000000/24h], on_store_error: closed }
 `
 
-func weirGateway(path string, connections int) compare.Contender {
+func weirGateway(path string) compare.Contender {
 	return compare.Contender{Name: "weir", Open: func(t testing.TB) compare.Measure {
-		store := "memory"
+		var s server
 		var redis []int
 		if path == "/two" {
-			s := redistest.Start(t)
-			store, redis = "redis://"+s.Addr, []int{s.PID()}
+			r := redistest.Start(t)
+			s, redis = serveGateway(t, "redis://"+r.Addr), []int{r.PID()}
+		} else {
+			s = serveGateway(t, "memory")
 		}
-		s := serveWeir(t, "gateway", strings.ReplaceAll(gatewayFile, "UPSTREAM", startUpstream(t)), "--store", store, "--max-connections", "20000")
-		return through(t, []int{s.pid}, redis, s.addr, path, connections)
+		return through(t, []int{s.pid}, redis, s.addr, path, 64)
 	}}
+}
+
+// serveGateway starts the gateway before an upstream.
+func serveGateway(t testing.TB, store string) server {
+	t.Helper()
+	return serveWeir(t, "gateway", strings.ReplaceAll(gatewayFile, "UPSTREAM", startUpstream(t)), "--store", store, "--max-connections", "20000")
 }
 
 func plainNginx(name, path string) compare.Contender {
 	return compare.Contender{Name: name, Open: func(t testing.TB) compare.Measure {
-		conf := strings.NewReplacer("UPSTREAM", startUpstream(t), "MEMORY", "127.0.0.1:9", "REDIS", "127.0.0.1:9").Replace(plainConf)
-		s := nginxtest.Start(t, nginxtest.Config{HTTP: conf, Main: "# no module"})
-		return through(t, []int{s.PID()}, []int{}, s.Address(2), path, 64)
+		s := limitingNginx(t)
+		return through(t, []int{s.pid}, []int{}, s.addr, path, 64)
 	}}
+}
+
+// limitingNginx starts an nginx with limit_req before an upstream.
+func limitingNginx(t testing.TB) server {
+	t.Helper()
+	conf := strings.NewReplacer("UPSTREAM", startUpstream(t), "MEMORY", "127.0.0.1:9", "REDIS", "127.0.0.1:9").Replace(plainConf)
+	s := nginxtest.Start(t, nginxtest.Config{HTTP: conf, Main: "# no module"})
+	return server{s.Address(2), s.PID()}
 }
 
 // luaWay measures one of the ways of BenchmarkNginx, whose servers it starts.

@@ -1,7 +1,11 @@
 package benchmarks
 
 import (
+	"bufio"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"net/netip"
 	"runtime"
 	"testing"
@@ -53,8 +57,14 @@ func growthRows() []compare.Row {
 				}
 				return onRedis(t, server, 64, names(1000), takes)
 			}),
-		growth("growth/connections", "a proxied request, limit in memory; connections", []int{16, 64, 256, 1000, 4000}, proxyAll,
-			func(t testing.TB, connections int) compare.Measure { return weirGateway("/one", connections).Open(t) }),
+		growth("growth/connections", "a proxied request, limit in memory; busy connections", []int{16, 64, 256, 1000, 4000}, proxyAll,
+			func(t testing.TB, connections int) compare.Measure {
+				return keptAlive(t, serveGateway(t, "memory"), connections)
+			}),
+		growth("growth/connections-nginx", "the same through nginx with limit_req; busy connections", []int{16, 64, 256, 1000, 4000}, proxyAll,
+			func(t testing.TB, connections int) compare.Measure {
+				return keptAlive(t, limitingNginx(t), connections)
+			}),
 	}
 }
 
@@ -65,6 +75,59 @@ func growth(name, title string, quantities []int, columns []compare.Column, open
 		row.Contenders = append(row.Contenders, compare.Contender{Name: fmt.Sprint(q), Open: func(t testing.TB) compare.Measure { return open(t, q) }})
 	}
 	return row
+}
+
+// keptAlive measures requests to /one of a proxy over busy connections. They are opened before, and
+// with them those to the upstream.
+func keptAlive(t testing.TB, proxy server, connections int) compare.Measure {
+	await(t, "http://"+proxy.addr+"/one", http.StatusOK)
+	return func(t testing.TB, d time.Duration) compare.Sample {
+		clients, calls := make([]keptClient, connections), make([]func(int) error, connections)
+		for i := range clients {
+			c := &clients[i]
+			calls[i] = func(int) error { return c.get(proxy.addr) }
+			defer c.close()
+		}
+		callFor(t, time.Second, calls)
+		before := used(t, proxy.pid)
+		all, took := callFor(t, d, calls)
+		n := float64(len(all))
+		return compare.Sample{"server": (used(t, proxy.pid) - before) / n / 1e3, "wall": float64(took) / n / 1e3, "p99": float64(all[len(all)*99/100]) / 1e3}
+	}
+}
+
+// A keptClient sends requests over one connection.
+type keptClient struct {
+	conn      net.Conn // nil before the first request
+	responses *bufio.Reader
+}
+
+// get gets /one, which must be allowed.
+func (c *keptClient) get(addr string) (err error) {
+	if c.conn == nil {
+		if c.conn, err = net.Dial("tcp", addr); err != nil {
+			return err
+		}
+		c.responses = bufio.NewReader(c.conn)
+	}
+	if _, err := fmt.Fprintf(c.conn, "GET /one HTTP/1.1\r\nHost: %s\r\n\r\n", addr); err != nil {
+		return err
+	}
+	res, err := http.ReadResponse(c.responses, nil)
+	if err != nil {
+		return err
+	}
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %d, want 200", res.StatusCode)
+	}
+	_, err = io.Copy(io.Discard, res.Body)
+	return err
+}
+
+func (c *keptClient) close() {
+	if c.conn != nil {
+		c.conn.Close()
+	}
 }
 
 // severalLimits returns n different limits that admit every request.

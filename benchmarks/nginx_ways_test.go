@@ -33,7 +33,7 @@ const proxyConf = `
   limit_req_status 429;
   proxy_http_version 1.1;
   proxy_set_header Connection "";
-  upstream behind { server UPSTREAM; keepalive 64; }
+  upstream behind { server UPSTREAM; keepalive 4096; }
 `
 
 // nginx alone, nginx with its own limit, and nginx before the gateway.
