@@ -56,7 +56,12 @@ func bucket(rule stepper) *algo.TokenBucket {
 // Allow keeps the entry of its key. A state never moves to another entry of a table; if it moves to
 // another table, its word in this one is dropped.
 func (f *short) Allow(all string) (ok, decided bool) {
-	now := f.store.clock.now() // first, so that the loads overlap with it
+	var now int64 // first, so that the loads overlap with it
+	if c := &f.store.clock; c.read == nil {
+		now = c.running()
+	} else {
+		now = c.now()
+	}
 	e := f.all.Load()
 	if e == nil {
 		if e = f.find(all); e == nil {
