@@ -155,13 +155,17 @@ func (s *Store) putWide(sh *shard, e *table.Entry, words []int64) {
 	}
 }
 
-// keepFor is the time, in µs, for which a table that grows keeps a key that is as if never used. A
-// key in use would otherwise be added again at its next request. A full store drops it at once.
-const keepFor = 1_000_000
+// A key that is as if never used stays in a table that grows for so many µs. Otherwise a key in use
+// would be added again at its next request. A wide state takes more room. A full store drops both at
+// once.
+const (
+	keepNarrow = 10_000_000
+	keepWide   = 1_000_000
+)
 
 // idle returns the instant up to which keys must have been as if never used to be dropped by a
 // table that grows. It requires mu.
-func (sh *shard) idle() int64 { return max(0, sh.latest-keepFor) }
+func (sh *shard) idle(keep int64) int64 { return max(0, sh.latest-keep) }
 
 // addNarrow adds the narrow state of a hash that has none, as a decision at now leaves it. It
 // requires mu, and that no txn works on an entry.
@@ -174,7 +178,7 @@ func (s *Store) addNarrow(sh *shard, hash uint64, us, rem, now int64) {
 		return
 	}
 	if t.Full() {
-		idle := sh.idle()
+		idle := sh.idle(keepNarrow)
 		for i := range t.Entries {
 			s.dropNarrow(sh, &t.Entries[i], idle)
 		}
@@ -195,7 +199,7 @@ func (s *Store) addWide(sh *shard, hash uint64, r slab.Ref) {
 		return
 	}
 	if sh.wide.Full() {
-		idle := sh.idle()
+		idle := sh.idle(keepWide)
 		for i := range sh.wide.Entries {
 			s.dropWide(sh, &sh.wide.Entries[i], idle)
 		}
