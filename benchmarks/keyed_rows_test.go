@@ -3,6 +3,7 @@ package benchmarks
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -38,6 +39,12 @@ var morePeers = []peer{
 	}},
 }
 
+// hashing is no limiter, but what every keyed one does first: it reads the key and the clock.
+var hashing = peer{"hash and clock", func(testing.TB, int) func(string) bool {
+	seed, began := maphash.MakeSeed(), time.Now()
+	return func(key string) bool { return maphash.String(seed, key) != 0 && time.Since(began) >= 0 }
+}}
+
 // A keyedLoad is a number of keys, and the order in which they are asked for.
 type keyedLoad struct {
 	name, title string
@@ -68,7 +75,7 @@ func keyedRows() (rows []compare.Row) {
 
 func (l keyedLoad) row() compare.Row {
 	row := compare.Row{Name: l.name, Title: l.title, Base: "weir/AllowKey", Columns: local, Goals: l.goals}
-	for _, p := range slices.Concat(localKeyedPeers, morePeers) {
+	for _, p := range slices.Concat([]peer{hashing}, localKeyedPeers, morePeers) {
 		row.Contenders = append(row.Contenders, compare.Contender{Name: p.name, Open: func(t testing.TB) compare.Measure {
 			return l.measure(p.open(t, l.perSecond))
 		}})
