@@ -48,8 +48,8 @@
 //	concurrency                         24 per slot in use
 //
 // A reservation takes about 130 bytes. A key that is as if never used stays for a second after
-// that, or for 10 seconds if it takes one entry, so that a key in use need not be added again. If
-// its room is needed, it is dropped at once.
+// that, and for 10 seconds if it takes one entry. So a key in use need not be added again. If its
+// room is needed, it is dropped at once.
 //
 // # Time
 //
