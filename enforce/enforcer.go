@@ -42,6 +42,8 @@ type Options struct {
 // Check returns an error, which wraps weir.ErrInvalid, if a field is invalid.
 func (o *Options) Check() error {
 	switch {
+	case o.Local != nil && missing.Value(o.Local):
+		return fmt.Errorf("enforce: Local: %w: got a nil %T, want a store or none", weir.ErrInvalid, o.Local)
 	case o.MaxWaiters < 0:
 		return fmt.Errorf("enforce: MaxWaiters: %w: got %d, want 0 or more", weir.ErrInvalid, o.MaxWaiters)
 	case o.SettleTTL != 0 && (o.SettleTTL < time.Second || o.SettleTTL > bounds.MaxTTL):

@@ -11,6 +11,7 @@ import (
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/internal/fakestore"
+	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -26,6 +27,8 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		{nil, none, enforce.Config{}, "enforce: store: invalid: got nil, want a store"},
 		{store, nil, enforce.Config{}, "enforce: policies: invalid: got nil, want a set"},
+		{(*memstore.Store)(nil), none, enforce.Config{}, "enforce: store: invalid: got nil, want a store"},
+		{store, none, enforce.Config{Options: enforce.Options{Local: (*memstore.Store)(nil)}}, "enforce: Local: invalid: got a nil *memstore.Store, want a store or none"},
 		{store, none, enforce.Config{Options: enforce.Options{MaxWaiters: -1}}, "enforce: MaxWaiters: invalid: got -1, want 0 or more"},
 		{store, none, enforce.Config{Options: enforce.Options{SettleTTL: time.Millisecond}}, "enforce: SettleTTL: invalid: got 1ms, want 0, or 1s to"},
 		{store, none, enforce.Config{Options: enforce.Options{SettleTTL: -time.Second}}, "enforce: SettleTTL: invalid: got -1s, want 0, or 1s to"},

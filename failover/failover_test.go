@@ -11,6 +11,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/failover"
+	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -44,6 +45,13 @@ func TestNewErrors(t *testing.T) {
 	}
 	if _, err := failover.NewLocal(nil, 1); !errors.Is(err, weir.ErrInvalid) {
 		t.Errorf("NewLocal(nil, 1) = %v, want an error that wraps ErrInvalid", err)
+	}
+	for _, missing := range []weir.Store{nil, (*memstore.Store)(nil)} {
+		for _, store := range []weir.Store{failover.WithFallback(missing, failover.Open()), failover.WithFallback(failover.Open(), missing)} {
+			if _, err := weir.New(store, request.Limit, weir.Config{}); !errors.Is(err, weir.ErrInvalid) {
+				t.Errorf("New of WithFallback with a missing store = %v, want an error that wraps ErrInvalid", err)
+			}
+		}
 	}
 	if _, err := failover.Share(weir.Limit{}, 2); !errors.Is(err, weir.ErrInvalid) {
 		t.Errorf("Share of the zero Limit = %v, want an error that wraps ErrInvalid", err)

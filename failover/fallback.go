@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/missing"
 )
 
 // WithFallback returns a store that asks store first. If store makes no decision, which is
@@ -14,9 +15,16 @@ import (
 // or [Closed]. If neither decides, the error wraps both errors. A caller whose context has
 // ended gets the error of store.
 //
+// Without store or fallback it returns the missing one, which constructors reject.
+//
 // Policies need no fallback: their OnStoreError selects one for each policy (see package
 // enforce).
 func WithFallback(store, fallback weir.Store) weir.Store {
+	for _, s := range []weir.Store{store, fallback} {
+		if missing.Value(s) {
+			return s
+		}
+	}
 	return &withFallback{store, fallback}
 }
 

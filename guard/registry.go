@@ -9,6 +9,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/internal/missing"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
@@ -96,6 +97,8 @@ func (r *Registry) Configure(c Config) error {
 			return err
 		}
 		c.Store = m
+	} else if missing.Value(c.Store) {
+		return invalid("Store", "want a store or none, got a nil %T", c.Store)
 	}
 	if c.Local == nil {
 		c.Local = r.local

@@ -15,6 +15,7 @@ import (
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/guard"
 	"github.com/floodweir/weir/internal/bounds"
+	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -76,6 +77,8 @@ func TestBadConfigs(t *testing.T) {
 		want string
 	}{
 		{guard.Config{Options: enforce.Options{MaxWaiters: -1}}, `guard: enforce: MaxWaiters: invalid: got -1, want 0 or more`},
+		{guard.Config{Options: enforce.Options{Local: (*memstore.Store)(nil)}}, `guard: enforce: Local: invalid: got a nil *memstore.Store, want a store or none`},
+		{guard.Config{Store: (*memstore.Store)(nil)}, `guard: Store: invalid: want a store or none, got a nil *memstore.Store`},
 		{guard.Config{Functions: &guard.Functions{Mode: "on"}}, `guard: functions: mode: invalid: want enforce, shadow or off, got "on"`},
 		{guard.Config{Functions: functions(guard.Rule{})}, `guard: functions: rules[0]: "": invalid: want a name of 1 to 64 letters a to z, digits, '.', '_' and '-', with a letter or digit first`},
 		{guard.Config{Functions: functions(guard.Rule{Name: "g"})}, `guard: functions: rules[0]: "g": invalid: want limits, a breaker, adaptive or a bulkhead, got none of them`},

@@ -173,8 +173,8 @@ func TestMissingStore(t *testing.T) {
 	m := metrics.New(&recorder{}, metrics.Config{})
 	for _, store := range []weir.Store{nil, (*memstore.Store)(nil)} {
 		for _, got := range []weir.Store{m.Store(store), m.Interface("http", store), m.Limiter("mail", store)} {
-			if got != nil {
-				t.Errorf("got %T of a missing store, want nil", got)
+			if got != store {
+				t.Errorf("got %T of a missing store, want %T", got, store)
 			}
 		}
 	}

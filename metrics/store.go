@@ -22,11 +22,11 @@ type timed struct {
 	done  func(ctx context.Context, op int, start time.Time, d weir.Decision, err error)
 }
 
-// timedStore returns next with reports to done. A missing store stays nil, so that the
+// timedStore returns next with reports to done. A missing store stays as it is, so that the
 // constructor that receives it returns an error.
 func timedStore(next weir.Store, done func(context.Context, int, time.Time, weir.Decision, error)) weir.Store {
 	if missing.Value(next) {
-		return nil
+		return next
 	}
 	return &timed{next, time.Now(), done}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/bounds"
+	"github.com/floodweir/weir/internal/missing"
 )
 
 // Calls returns the store of the requests that need a call: it decides by the ledger, and by the
@@ -49,7 +50,15 @@ func (c calls) again(ctx context.Context, r weir.Request) (d weir.Decision, err 
 //
 // While called returns errors that wrap weir.ErrUnavailable or weir.ErrOverloaded, this process decides by its shares
 // alone, until their leases end: an empty share denies. A request without a share gets the error.
-func (s *Store) Over(called, strict weir.Store) weir.Store { return &over{s, called, strict} }
+// Without called or strict it returns the missing one, which constructors reject.
+func (s *Store) Over(called, strict weir.Store) weir.Store {
+	for _, store := range []weir.Store{called, strict} {
+		if missing.Value(store) {
+			return store
+		}
+	}
+	return &over{s, called, strict}
+}
 
 type over struct {
 	s              *Store

@@ -348,3 +348,15 @@ func TestTermsOfReservation(t *testing.T) {
 		t.Errorf("Reserve = %v, want an error that says to turn shares off", err)
 	}
 }
+
+// TestOverMissing checks that Over does not hide a missing store from the constructor behind it.
+func TestOverMissing(t *testing.T) {
+	l := newLayered(t, share.NewMemory(nil), share.Config{})
+	for _, missing := range []weir.Store{nil, (*memstore.Store)(nil)} {
+		for _, store := range []weir.Store{l.shares.Over(missing, l.strict), l.shares.Over(l.strict, missing)} {
+			if _, err := weir.New(store, weir.MustLimit("1/s"), weir.Config{}); !errors.Is(err, weir.ErrInvalid) {
+				t.Errorf("New = %v, want ErrInvalid", err)
+			}
+		}
+	}
+}

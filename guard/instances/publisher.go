@@ -15,6 +15,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/guard"
+	"github.com/floodweir/weir/internal/missing"
 	"github.com/floodweir/weir/redisstore"
 )
 
@@ -134,7 +135,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 func (p *Publisher) check(every time.Duration) error {
 	u, err := url.Parse(p.URL)
 	switch {
-	case (p.Conn == nil) == (p.URL == ""):
+	case (p.Conn == nil) == (p.URL == "") || p.Conn != nil && missing.Value(p.Conn):
 		return fmt.Errorf("instances: %w: want one of Conn and URL", weir.ErrInvalid)
 	case p.URL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == ""):
 		return fmt.Errorf("instances: URL: %w: want an http or https URL with a host", weir.ErrInvalid)

@@ -171,6 +171,7 @@ func TestPublisherFields(t *testing.T) {
 	for _, p := range []instances.Publisher{
 		{Service: "shop"},
 		{Service: "shop", Conn: conn, URL: "http://weir.example"},
+		{Service: "shop", Conn: (*struct{ redisstore.Conn })(nil)},
 		{Service: "shop", URL: "weir.example"},
 		{Service: "shop", URL: "http://weir.example", Token: "two words"},
 		{Service: "shop", URL: "http://weir.example", Every: instances.StaleAfter},
