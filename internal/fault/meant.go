@@ -12,7 +12,7 @@ func Meant(name string, known []string) string {
 	}
 	if best == "" && len(name) >= 3 {
 		for _, k := range known {
-			if strings.HasPrefix(k, name) || strings.HasPrefix(name, k) {
+			if strings.HasPrefix(k, name) || len(k) >= 3 && strings.HasPrefix(name, k) {
 				return k
 			}
 		}

@@ -7,6 +7,7 @@ package apiclient
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -83,7 +84,10 @@ func (c Client) Do(ctx context.Context, path []string, query url.Values, body an
 
 // connectError returns the error of a request without a response.
 func (c Client) connectError(err error) error {
+	var untrusted *tls.CertificateVerificationError
 	switch {
+	case errors.As(err, &untrusted):
+		return c.error("certificate: %w: if its authority is private, set SSL_CERT_FILE to the authority's file", untrusted.Err)
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return c.error("the port is without TLS: use http:// in the URL")
 	case errors.Is(err, io.EOF), strings.Contains(err.Error(), "malformed HTTP"):

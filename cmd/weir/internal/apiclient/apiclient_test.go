@@ -57,6 +57,7 @@ func TestWrongPorts(t *testing.T) {
 	for _, c := range []struct{ url, want string }{
 		{strings.Replace(plain.URL, "http:", "https:", 1), "the port is without TLS: use http:// in the URL"},
 		{strings.Replace(secure.URL, "https:", "http:", 1), "the port requires TLS: use https:// in the URL"},
+		{secure.URL, "certificate: x509: certificate signed by unknown authority: if its authority is private, set SSL_CERT_FILE"},
 		{"http://" + replies(t, ""), "the response is not HTTP (EOF), want that of the HTTP API of Weir"},
 		{"http://" + replies(t, "-ERR unknown command\r\n"), "the response is not HTTP ("},
 	} {

@@ -18,11 +18,46 @@ func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 		case check(c, args) == nil:
 			return nil
 		case c.HasSubCommands() && len(args) > 0:
-			c.SuggestionsMinimumDistance = 2
-			return wrongUsage(c, commandText(args[0], c.SuggestionsFor(args[0])))
+			return unknownCommand(c, args[0])
 		}
 		return wrongUsage(c, argumentsText(c.Use, args))
 	}
+}
+
+// checkBuiltin gives the commands of cobra, help and completion, the errors of the others.
+func checkBuiltin(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Args = func(_ *cobra.Command, args []string) error {
+				found, rest, err := root.Find(args)
+				if err == nil && len(rest) > 0 {
+					err = unknownCommand(found, rest[0])
+				}
+				return err
+			}
+		case "completion":
+			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() } // without it cobra checks no arguments
+			for _, c := range append(c.Commands(), c) {
+				c.Args = usage(cobra.NoArgs)
+			}
+		}
+	}
+}
+
+// unknownCommand returns an exit for a name that is none of the commands below c.
+func unknownCommand(c *cobra.Command, name string) error {
+	var known []string
+	for _, sub := range c.Commands() {
+		known = append(known, sub.Name())
+	}
+	text := fmt.Sprintf("unknown command %.80q", name)
+	if m := fault.Meant(name, known); m != "" {
+		text += ", did you mean " + m + "?"
+	}
+	return wrongUsage(c, text)
 }
 
 // wrongUsage returns an exit with the code for wrong usage of a command.
@@ -44,7 +79,9 @@ func flagText(flags *pflag.FlagSet, err error) string {
 	case errors.As(err, &missing):
 		name, _ := pflag.UnquoteUsage(missing.GetFlag())
 		return fmt.Sprintf("--%s: want %s, got none", missing.GetFlag().Name, name)
-	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
+		return fmt.Sprintf("unknown flag -%s", unknown.GetSpecifiedName())
+	case errors.As(err, &unknown):
 		var known []string
 		flags.VisitAll(func(f *pflag.Flag) {
 			if !f.Hidden {
@@ -89,15 +126,6 @@ func quoted(got []string) string {
 		return "none"
 	}
 	return strings.Join(all, " ")
-}
-
-// commandText returns the text for a command that does not exist, and those of a similar name.
-func commandText(got string, similar []string) string {
-	text := fmt.Sprintf("unknown command %.80q", got)
-	if len(similar) > 0 {
-		text += ", did you mean " + strings.Join(similar, " or ") + "?"
-	}
-	return text
 }
 
 // kinds has the names of the types of flags that a parser rejects.

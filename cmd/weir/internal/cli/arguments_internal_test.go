@@ -25,18 +25,6 @@ func TestArgumentsText(t *testing.T) {
 	}
 }
 
-func TestCommandText(t *testing.T) {
-	for want, similar := range map[string][]string{
-		`unknown command "chekc"`:                       nil,
-		`unknown command "chekc", did you mean check?`:  {"check"},
-		`unknown command "chekc", did you mean a or b?`: {"a", "b"},
-	} {
-		if got := commandText("chekc", similar); got != want {
-			t.Errorf("commandText(%q) = %q, want %q", similar, got, want)
-		}
-	}
-}
-
 func TestValueText(t *testing.T) {
 	cause := errors.New("want A or B")
 	for want, kind := range map[string]string{

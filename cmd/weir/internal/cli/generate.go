@@ -20,8 +20,8 @@ func generateCommand(w *app) *cobra.Command {
 			"directory. Call it from a line in one of the files:\n\n" +
 			"\t//go:generate weir generate\n\n" +
 			"The file of a package without directives is removed.\n\n" +
-			"Exit codes: 0 done, 1 invalid directives, or with --check a file that would change,\n" +
-			"2 wrong usage.",
+			"Exit codes: 0 done, 1 invalid directives or packages, or with --check a file that would\n" +
+			"change, 2 wrong usage.",
 		RunE: func(c *cobra.Command, args []string) error {
 			p := progress.Start(w.stderr, progress.Doing("reading packages"))
 			r, err := generate.Generate(c.Context(), generate.Config{Patterns: args})

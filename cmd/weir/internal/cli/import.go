@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+
 	"os"
 
 	"github.com/spf13/cobra"
@@ -84,8 +84,7 @@ func broken(stderr io.Writer, err error) error {
 	if errors.As(err, &wrong) {
 		return err
 	}
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if fileCode(err) == exitUsage {
 		return &exit{exitUsage, fmt.Errorf("import: %w", err)}
 	}
 	printFaults(stderr, err)

@@ -16,7 +16,7 @@ import (
 func runningPolicies(ctx context.Context, w *app, admin, tokenFile string) (*weirfile.File, error) {
 	q, err := w.adminRequest("running", admin, tokenFile)
 	if err != nil {
-		return nil, err
+		return nil, &exit{exitUsage, err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

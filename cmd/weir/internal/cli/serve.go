@@ -23,7 +23,8 @@ func serveCommand(w *app) *cobra.Command {
 			"kills it. The policies and routes of FILE are reloaded when it changes and on SIGHUP; an invalid file is ignored.\n" +
 			"The same holds for passwords and certificates in files that --store names. A Redis that does not respond within\n" +
 			"10 seconds, or whose configuration is wrong, is an error at the start, unless --start-degraded is true.\n\n" +
-			"Exit codes: 0 stopped by a signal, 1 an error at the start or while running, 2 wrong usage.",
+			"Exit codes: 0 stopped by a signal, 1 invalid file, or an error at the start or while running,\n" +
+			"2 wrong usage or unreadable file.",
 		Args: usage(cobra.MaximumNArgs(1)),
 	}
 	for _, s := range config.Settings() {
@@ -43,13 +44,23 @@ func serveCommand(w *app) *cobra.Command {
 		}
 		cfg, err := config.Load(source)
 		if err != nil {
-			return err
+			return &exit{startCode(source, err), err}
 		}
 		return serve(c.Context(), w, run.Input{
 			Config: cfg, Reload: func() (*config.Config, error) { return config.Load(source) }, Getenv: w.getenv, Version: version(),
 		})
 	}
 	return c
+}
+
+// startCode returns the exit code of an invalid configuration. If the file is valid, a flag or a variable is not.
+func startCode(s config.Source, err error) int {
+	if s.File != "" {
+		if _, invalid := loadComplete(s.File); invalid != nil {
+			return fileCode(err)
+		}
+	}
+	return exitUsage
 }
 
 // serve runs a program until a signal to stop. SIGHUP reloads its configuration.

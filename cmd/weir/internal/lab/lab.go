@@ -30,8 +30,8 @@ type Config struct {
 	Published func(ctx context.Context, store string, version int64) (*weirfile.File, error)
 }
 
-// Commands returns the commands. Their errors are wrong usage, an unreadable file or invalid
-// input.
+// Commands returns the commands. Their errors are those of the functions of c, [suggest.ErrTooLittle], wrong
+// usage, or an unreadable file.
 func Commands(c Config) []*cobra.Command {
 	return []*cobra.Command{c.sim(), c.replay(), c.suggest()}
 }

@@ -34,7 +34,7 @@ func (c Config) replay() *cobra.Command {
 		Long: "Replay the requests of logs through policies in virtual time, and report who would have been denied,\n" +
 			"how often and when. Candidates and policies in shadow mode are counted apart. Policies are those of a\n" +
 			"running program, a published version, or files; several are compared.\n\n" + logHelp +
-			"Exit codes: 0 done, 2 wrong usage, unreadable log or invalid policies.",
+			"Exit codes: 0 done, 1 invalid policies, or no connection to the program or store, 2 wrong usage or unreadable log.",
 		Example: "  weir replay access.log --policies weir.yaml\n" +
 			"  weir replay access.log.1.gz access.log --running --after next.yaml --html report.html\n" +
 			"  zcat *.gz | weir replay - --policies weir.yaml --skip /healthz --skip '/static/*' --good partners.txt",

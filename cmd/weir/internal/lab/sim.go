@@ -36,7 +36,7 @@ func (c Config) sim() *cobra.Command {
 			"Traffic: steady; burst (five bursts with the mean rate --rate); ramp (from 0 to --peak);\n" +
 			"flash (--rate, then a jump to --peak, and back). Requests arrive at even distances. --trace takes the\n" +
 			"arrivals and costs of a log that `weir replay` reads, such as CSV with the columns time,cost.\n\n" +
-			"Exit codes: 0 done, 2 wrong usage or invalid input.",
+			"Exit codes: 0 done, 2 wrong usage or unreadable log.",
 		Example: "  weir sim '10/s burst 20' --all\n" +
 			"  weir sim 100/s '100/s leaky_bucket burst 50 queue' --traffic flash --rate 60/s --peak 400/s\n" +
 			"  weir sim '20 concurrency' --takes 300ms --rate 100/s --svg plot.svg",

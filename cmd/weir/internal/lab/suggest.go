@@ -31,7 +31,7 @@ func (c Config) suggest() *cobra.Command {
 			"Logs of two hours or two days add quotas. Comments show what other percentiles affect.\n\n" +
 			"It never applies anything. Review the file, and try it with `weir replay LOG --policies FILE`. With\n" +
 			"--follow, it prints what changes, and writes policies to --output.\n\n" + logHelp +
-			"Exit codes: 0 done, 2 wrong usage, unreadable log or not enough traffic.",
+			"Exit codes: 0 done, 1 not enough traffic, or an invalid file for --policies, 2 wrong usage or unreadable log.",
 		Example: "  weir suggest access.log > suggested.yaml\n  weir suggest access.log.*.gz --good partners.txt --skip /healthz\n" +
 			"  weir suggest /var/log/nginx/access.log --follow --policies weir.yaml --output next.yaml --max '50/s burst 200'",
 	}
