@@ -304,13 +304,13 @@ func (w *app) withConn(ctx context.Context, store string, f func(context.Context
 	if err := config.CheckStore(store); err != nil {
 		return &exit{exitUsage, fmt.Errorf("--store %q: %w", config.Redacted(store), err)}
 	}
+	ctx, done := w.wait(ctx, config.Redacted(store))
+	defer done()
 	conn, stop, err := run.OpenConn(store)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
 	return f(ctx, conn)
 }
 

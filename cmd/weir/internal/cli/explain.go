@@ -110,8 +110,8 @@ func (w *app) explanation(ctx context.Context, e *explainOptions, args []string)
 		}
 		e.q.Draft = draft.Text
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
+	ctx, done := w.wait(ctx, "the decision")
+	defer done()
 	if len(args) == 0 {
 		return w.askAdmin(ctx, e)
 	}

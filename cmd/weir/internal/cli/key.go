@@ -254,8 +254,8 @@ func (o *operation) call(ctx context.Context, w *app, command string, path []str
 		return &exit{exitUsage, err}
 	}
 	q.path, q.query, q.body = path, query, body
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
+	ctx, done := w.wait(ctx, q.to.Redacted())
+	defer done()
 	data, err := q.send(ctx)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/postgres"
+	"github.com/floodweir/weir/cmd/weir/internal/progress"
 	"github.com/floodweir/weir/cmd/weir/internal/setup"
 )
 
@@ -48,7 +49,9 @@ func (w *app) migrate(ctx context.Context, store string) error {
 	if err != nil {
 		return &exit{exitUsage, fmt.Errorf("--store %q: %w", config.Redacted(store), err)}
 	}
+	p := progress.Start(w.stderr, progress.Doing("waiting for "+config.Redacted(store)))
 	from, to, err := postgres.Migrate(ctx, a)
+	p.Done()
 	switch {
 	case err != nil:
 		return fmt.Errorf("migrate: store %s: %w", config.Redacted(store), err)

@@ -18,8 +18,8 @@ func runningPolicies(ctx context.Context, w *app, admin, tokenFile string) (*wei
 	if err != nil {
 		return nil, &exit{exitUsage, err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
+	ctx, done := w.wait(ctx, q.to.Redacted())
+	defer done()
 	q.path, q.unreachable = []string{"v1", "text"}, "Set another URL with --admin, or name a file"
 	data, err := q.send(ctx)
 	if err != nil {

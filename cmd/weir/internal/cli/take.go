@@ -14,11 +14,23 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/httpapi"
+	"github.com/floodweir/weir/cmd/weir/internal/progress"
 	"github.com/floodweir/weir/cmd/weir/internal/run"
 )
 
 // askTimeout bounds the time of a call to a server or a store.
 const askTimeout = 5 * time.Second
+
+// wait returns a context that ends after askTimeout. Until done is called, a terminal shows what the command
+// waits for.
+func (w *app) wait(ctx context.Context, what string) (_ context.Context, done func()) {
+	p := progress.Start(w.stderr, progress.Doing("waiting for "+what))
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	return ctx, func() {
+		cancel()
+		p.Done()
+	}
+}
 
 // takeOptions are the flags of `weir take`.
 type takeOptions struct {
@@ -84,8 +96,8 @@ func (w *app) ask(ctx context.Context, t takeOptions) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
+	ctx, done := w.wait(ctx, "the decision")
+	defer done()
 	if t.store != "" {
 		return askStore(ctx, t, limits)
 	}
