@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
 	"os"
 
 	"github.com/spf13/cobra"
