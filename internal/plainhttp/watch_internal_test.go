@@ -31,7 +31,7 @@ func TestWatch(t *testing.T) {
 		if second.Err() != nil {
 			t.Error("a request was watched too early")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if second.Err() == nil || first.Err() != nil {
 			t.Errorf("contexts ended with %v and %v, want only the second", first.Err(), second.Err())
