@@ -88,7 +88,7 @@ func TestPostgresStartup(t *testing.T) {
 		good + "?sslmode=require":  "the URL requires TLS, but PostgreSQL has none",
 		good + "?no_parameter=yes": `unrecognized configuration parameter "no_parameter" (42704)`,
 	} {
-		out := exits(t, store)
+		out := exits(t, store, 1)
 		if !strings.Contains(out, want) || strings.Contains(out, "secret@") || strings.Contains(out, "wrong@") || !strings.Contains(out, "--start-degraded") {
 			t.Errorf("--store %s: it printed\n%swant %q, --start-degraded and no password", store, out, want)
 		}

@@ -51,16 +51,16 @@ func writeFile(t *testing.T, file, text string) {
 // without TLS takes five seconds.
 const startupLimit = time.Minute
 
-// exits runs weir with a store until it exits, and returns its output.
-func exits(t *testing.T, store string) string {
+// exits runs weir with a store until it exits with code, and returns its output.
+func exits(t *testing.T, store string, code int) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startupLimit)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, programtest.Weir(t), "serve", startupPolicies(t), "--store", store, "--listen-http", "127.0.0.1:0",
 		"--listen-gateway", "off", "--listen-grpc", "off", "--listen-resp", "off", "--listen-admin", "off").CombinedOutput()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
-		t.Errorf("weir serve --store %s: %v, want exit code 1; it printed\n%s", store, err, out)
+	if !errors.As(err, &exit) || exit.ExitCode() != code {
+		t.Errorf("weir serve --store %s: %v, want exit code %d; it printed\n%s", store, err, code, out)
 	}
 	return string(out)
 }
@@ -108,11 +108,15 @@ func TestStartupProblems(t *testing.T) {
 		"redis://weir@" + plain.Addr + "?password_file=" + dir:      "parameter password_file",
 	} {
 		t.Run(strings.ReplaceAll(store, "/", "_"), func(t *testing.T) {
-			out := exits(t, store)
+			read, code := !strings.Contains(store, "password_file"), 1
+			if !read {
+				code = 2 // wrong usage
+			}
+			out := exits(t, store, code)
 			if !strings.Contains(out, want) || strings.Contains(out, "hunter2") || strings.Contains(out, "pw@") {
 				t.Errorf("--store %s: it printed\n%swant %q and no password", store, out, want)
 			}
-			if !strings.Contains(store, "password_file") && !strings.Contains(out, "--start-degraded") {
+			if read && !strings.Contains(out, "--start-degraded") {
 				t.Errorf("--store %s: it printed\n%swant --start-degraded", store, out)
 			}
 		})
