@@ -61,7 +61,7 @@ pid DIR/pid;
 error_log DIR/error.log info;
 USERMAIN
 worker_rlimit_nofile 16384;
-events { worker_connections 8192; }
+events { worker_connections 16384; }
 http {
   access_log off;
   client_body_temp_path DIR/body; proxy_temp_path DIR/proxy; fastcgi_temp_path DIR/fastcgi;
