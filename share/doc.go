@@ -45,7 +45,7 @@
 //
 // Config.Terms selects keys whose limits are divided, with bounds of their own. [Store.Over] puts a
 // failover.Store between the shares and the calls of a Store, so that a process decides by its
-// shares while the store is unavailable.
+// shares while the store is unavailable. [Store.Local] decides after their leases.
 //
 // Remaining counts the tokens that the deciding process knows of, so it is a lower bound. Reserve,
 // Commit and Cancel of a limit that can be divided return an error that wraps weir.ErrInvalid.

@@ -56,6 +56,9 @@ type entry struct {
 	debt     bool    // the remainder owes tokens, so the share goes back
 	local    int64   // decisions without a call
 
+	held  parts.Part // the last part, also after the lease
+	alone parts.Bank // a part like held that decides after the lease
+
 	// Only exchanges use these, one at a time.
 	seq     uint64 // of the last write
 	watched []watched

@@ -377,4 +377,5 @@ func (x *exchange) end(c *settings, wrote, sent bool, err error) {
 			}
 		}
 	}
+	e.remember(err)
 }

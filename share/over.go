@@ -33,7 +33,7 @@ func (c calls) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision)
 	if err := bounds.Check("share", weir.ErrInvalid, rs, len(ds)); err != nil {
 		return false, err
 	}
-	return c.s.doAll(ctx, rs, ds, c.again)
+	return c.s.doAll(ctx, rs, ds, c.s.strict, c.again)
 }
 
 // again decides a request of a batch whose demand is measured already.
@@ -110,13 +110,13 @@ func (o *over) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision)
 		o.s.measure(&rs[i]) // a strict one has no entry
 	}
 	if divided == len(rs) {
-		if ok, err := o.s.doAll(ctx, rs, ds, o.s.byShare); !errors.Is(err, errNoShare) {
+		if ok, err := o.s.doAll(ctx, rs, ds, o.s.strict, o.s.byShare); !errors.Is(err, errNoShare) {
 			return ok, err
 		}
 	}
 	ok, err := o.called.DoAll(ctx, rs, ds)
 	if divided == len(rs) && unavailableFor(ctx, err) {
-		if ok, err := o.s.doAll(ctx, rs, ds, o.s.alone); err == nil {
+		if ok, err := o.s.doAll(ctx, rs, ds, o.s.strict, o.s.alone); err == nil {
 			return ok, nil
 		}
 	}

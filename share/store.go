@@ -265,15 +265,15 @@ func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision
 	if err := bounds.Check("share", weir.ErrInvalid, rs, len(ds)); err != nil {
 		return false, err
 	}
-	return s.doAll(ctx, rs, ds, s.Do)
+	return s.doAll(ctx, rs, ds, s.strict, s.Do)
 }
 
-// doAll is DoAll, with the function that decides requests under limits that are divided.
-func (s *Store) doAll(ctx context.Context, rs []weir.Request, ds []weir.Decision, do func(context.Context, weir.Request) (weir.Decision, error)) (bool, error) {
+// doAll is DoAll, with the store of the strict limits and the function that decides requests under the others.
+func (s *Store) doAll(ctx context.Context, rs []weir.Request, ds []weir.Decision, store weir.Store, do func(context.Context, weir.Request) (weir.Decision, error)) (bool, error) {
 	divided := s.count(rs)
 	if divided == 0 {
 		s.strong.Add(1)
-		return s.strict.DoAll(ctx, rs, ds)
+		return store.DoAll(ctx, rs, ds)
 	}
 	var strict []weir.Request
 	var places []int
@@ -309,12 +309,12 @@ func (s *Store) doAll(ctx context.Context, rs []weir.Request, ds []weir.Decision
 		answers := make([]weir.Decision, len(strict))
 		all := ok
 		if all {
-			all, err = s.strict.DoAll(ctx, strict, answers)
+			all, err = store.DoAll(ctx, strict, answers)
 		} else {
 			for i := range strict {
 				if strict[i].Verb < weir.Return {
 					strict[i].Verb = weir.Peek
-					answers[i], err = s.strict.Do(ctx, strict[i])
+					answers[i], err = store.Do(ctx, strict[i])
 				}
 			}
 		}
