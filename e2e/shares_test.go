@@ -46,9 +46,9 @@ const decidedByShare = `weir_shares_decisions_total{by="share"}`
 type admissionLog struct {
 	start time.Time
 
-	mu       sync.Mutex
-	all      []admission
-	degraded int // admissions by on_store_error, which are not in all
+	mu    sync.Mutex
+	all   []admission
+	local []admission // by on_store_error, which are not in all
 }
 
 // ask sends a request, and records its admission. It returns the status, or 0 without a response.
@@ -65,7 +65,7 @@ func (l *admissionLog) ask(client *http.Client, r *http.Request) int {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if res.Header.Get("Weir-Degraded") != "" {
-			l.degraded++
+			l.local = append(l.local, admission{begin, end})
 		} else {
 			l.all = append(l.all, admission{begin, end})
 		}
@@ -122,79 +122,108 @@ func TestSharedServers(t *testing.T) {
 	testSharedServers(t, "redis://"+redis.Addr, redis.Stop, "closed")
 }
 
-// testSharedServers is TestSharedServers with a store, how to stop it, and an on_store_error. What local admits after
-// the leases is not counted: that is the limit in each server, without a number of nodes.
-func testSharedServers(t *testing.T, store string, stop func(), then string) {
+// A sharedRun has three servers with one hot key, and clients that ask them always.
+type sharedRun struct {
+	nodes   []*serving
+	log     *admissionLog
+	refused atomic.Int64
+	end     func() // of the clients
+}
+
+// runShared starts servers with an on_store_error, and waits until each has decided by a share.
+func runShared(t *testing.T, store, then string) *sharedRun {
+	t.Helper()
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(upstream.Close)
-	var nodes []*serving
+	s := &sharedRun{}
 	for range 3 {
 		file := strings.NewReplacer("UPSTREAM", upstream.URL, "on_store_error: closed", "on_store_error: "+then).Replace(sharesFile)
-		nodes = append(nodes, serve(t, programtest.Weir(t), file,
+		s.nodes = append(s.nodes, serve(t, programtest.Weir(t), file,
 			"--store", store, "--deadline", "100ms", "--log-level", "error"))
 	}
-	log := &admissionLog{start: time.Now()}
+	s.log = &admissionLog{start: time.Now()}
 	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	var clients sync.WaitGroup
-	var refused atomic.Int64
-	for _, n := range nodes {
+	s.end = func() {
+		cancel()
+		clients.Wait()
+	}
+	t.Cleanup(s.end)
+	for _, n := range s.nodes {
 		for i := range 4 {
 			request := func() (*http.Request, error) { return authRequest(n) }
 			if i%2 == 1 {
 				request = func() (*http.Request, error) { return http.NewRequest("GET", n.gateway+"/", nil) }
 			}
 			clients.Go(func() {
-				log.askAlways(ctx, t, request, func(status int) {
+				s.log.askAlways(ctx, t, request, func(status int) {
 					if status == http.StatusServiceUnavailable {
-						refused.Add(1)
+						s.refused.Add(1)
 					}
 				})
 			})
 		}
 	}
-	pause := func(d time.Duration) {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		<-timer.C
-	}
-	for _, n := range nodes {
+	for _, n := range s.nodes {
 		awaitResponse(t, n.admin+"/metrics", "a decision by a share", func(_ int, body string) bool {
 			m := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(decidedByShare) + ` (\d+)`).FindStringSubmatch(body)
 			return m != nil && m[1] != "0"
 		})
 	}
-	// A share is returned when its process has no request for a moment, as that of a busy machine.
-	holders := func(n int) {
-		t.Helper()
-		redistest.Await(t, "holders of shares", func() error {
-			explained := fetchText(t, nodes[0].admin+"/v1/explain?url=/&client_ip=203.0.113.7")
-			if strings.Count(explained, `"demand":`) < n {
-				return fmt.Errorf("explain = %s, want %d holders", explained, n)
-			}
-			return nil
-		})
+	return s
+}
+
+// holders awaits holders of shares. A share is returned when its process has no request for a moment, as that
+// of a busy machine.
+func (s *sharedRun) holders(t *testing.T, n int) {
+	t.Helper()
+	redistest.Await(t, "holders of shares", func() error {
+		explained := fetchText(t, s.nodes[0].admin+"/v1/explain?url=/&client_ip=203.0.113.7")
+		if strings.Count(explained, `"demand":`) < n {
+			return fmt.Errorf("explain = %s, want %d holders", explained, n)
+		}
+		return nil
+	})
+}
+
+// checkWithin checks that admissions are not more than the limit in any span.
+func checkWithin(t *testing.T, by string, all []admission) {
+	t.Helper()
+	worst, from, to := excess(all, 600, 300)
+	if worst > 0 {
+		t.Errorf("%.1f more than 300 + 600·t were admitted by %s from %v to %v", worst, by, from, to)
 	}
+	t.Logf("%d admitted by %s; the fullest span has %+.1f against 300 + 600·t", len(all), by, worst)
+}
+
+func pause(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	<-timer.C
+}
+
+// testSharedServers is TestSharedServers with a store, how to stop it, and an on_store_error. After the leases, local
+// admits no more than the limit either, without a number of nodes.
+func testSharedServers(t *testing.T, store string, stop func(), then string) {
+	s := runShared(t, store, then)
 	pause(2 * time.Second)
-	holders(3)
-	if err := nodes[2].process.Kill(); err != nil {
+	s.holders(t, 3)
+	if err := s.nodes[2].process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	killed := time.Since(log.start)
+	killed := time.Since(s.log.start)
 	pause(5 * time.Second) // its lease, and what others did not know of it
-	holders(2)
-	before := refused.Load()
+	s.holders(t, 2)
+	before := s.refused.Load()
 	stop()
-	stopped := time.Since(log.start)
+	stopped := time.Since(s.log.start)
 	pause(4 * time.Second)
-	cancel()
-	clients.Wait()
+	s.end()
 
-	const rate, burst, lease = 600, 300, 3 * time.Second
-	worst, from, to := excess(log.all, rate, burst)
-	if worst > 0 {
-		t.Errorf("%.1f more than 300 + 600·t were admitted from %v to %v", worst, from, to)
-	}
+	const lease = 3 * time.Second
+	log, refused := s.log, s.refused.Load()-before
+	checkWithin(t, "shares", log.all)
+	checkWithin(t, "on_store_error", log.local)
 	afterKill, without, late := 0, 0, 0
 	for _, a := range log.all {
 		switch {
@@ -206,15 +235,38 @@ func testSharedServers(t *testing.T, store string, stop func(), then string) {
 			afterKill++
 		}
 	}
-	t.Logf("%d admitted in %v, %d of them without the store; the fullest span has %+.1f against 300 + 600·t", len(log.all), time.Since(log.start), without, worst)
 	if afterKill == 0 {
 		t.Error("none admitted after a server was killed")
 	}
 	if without == 0 {
 		t.Error("none admitted without the store, want those of the shares")
 	}
-	if late > 0 || then == "closed" && refused.Load() == before || (then == "local") != (log.degraded > 0) {
-		t.Errorf("%d admitted by shares, %d refused and %d admitted without the limit after the leases, want on_store_error: %s", late, refused.Load()-before, log.degraded, then)
+	if late > 0 || then == "closed" && refused == 0 || (then == "local") != (len(log.local) > 0) {
+		t.Errorf("%d admitted by shares, %d refused and %d admitted by on_store_error after the leases, want that to be %s", late, refused, len(log.local), then)
+	}
+}
+
+// TestSharesThenLocal kills the store of three servers whose number is not configured. After their leases they
+// decide by the parts that they held, and together never admit more than the limit.
+func TestSharesThenLocal(t *testing.T) {
+	redis := redistest.Start(t)
+	s := runShared(t, "redis://"+redis.Addr, "local")
+	pause(2 * time.Second)
+	s.holders(t, 3)
+	redis.Stop()
+	stopped := time.Since(s.log.start)
+	pause(9 * time.Second)
+	s.end()
+	checkWithin(t, "shares", s.log.all)
+	checkWithin(t, "on_store_error: local", s.log.local)
+	late := 0
+	for _, a := range s.log.local {
+		if a.asked > stopped+4*time.Second {
+			late++
+		}
+	}
+	if late == 0 {
+		t.Error("none admitted after the leases, want on_store_error: local")
 	}
 }
 

@@ -131,6 +131,7 @@ func (s *stores) build(raw weir.Store, c *config.Config, m *metrics.Metrics, log
 	if err != nil {
 		return err
 	}
+	s.local = s.shares.Local(s.local)
 	m.Shares(s.shares.Stats)
 	s.stops = append(s.stops, func() { returnShares(s.shares, log) })
 	s.breaker, err = failover.New(s.shares.Calls(), failover.Config{Deadline: c.Deadline, Observe: logChanges(log), ObserveCall: m.StoreCalls()})
