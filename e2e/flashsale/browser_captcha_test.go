@@ -192,6 +192,12 @@ func TestBrowserCaptcha(t *testing.T) {
 		return p
 	}
 
+	solve := func(p *browsertest.Page) {
+		t.Helper()
+		p.Click(widgetFrame)
+		p.Await("turnstile.solved === 1")
+	}
+
 	// The click comes first, and is sent when the captcha is solved.
 	ann := open("ann", browsertest.Device{Width: 375, Height: 740, Lang: "zh-CN", Dark: true})
 	src := ann.Text(`document.querySelector("#captcha iframe").src`)
@@ -219,8 +225,7 @@ func TestBrowserCaptcha(t *testing.T) {
 
 	// Solved before the click, which reserves at once. A reload needs no further captcha.
 	bob := open("bob", browsertest.Device{})
-	bob.Click(widgetFrame)
-	bob.Await("turnstile.solved === 1")
+	solve(bob)
 	bob.Click("#join")
 	bob.WaitText(".receipt h2", unpaid)
 	bob.Reload()
@@ -230,8 +235,7 @@ func TestBrowserCaptcha(t *testing.T) {
 
 	// The token is spent, as by a request whose response is lost: the widget comes again.
 	carol := open("carol", browsertest.Device{})
-	carol.Click(widgetFrame)
-	carol.Await("turnstile.solved === 1")
+	solve(carol)
 	provider.expire()
 	carol.Click("#join")
 	carol.WaitText("#note", "Solve the captcha below")
@@ -242,8 +246,7 @@ func TestBrowserCaptcha(t *testing.T) {
 
 	// The widget reports that its token has expired: it is drawn again, and the token is not sent.
 	dave := open("dave", browsertest.Device{})
-	dave.Click(widgetFrame)
-	dave.Await("turnstile.solved === 1")
+	solve(dave)
 	provider.expire()
 	dave.Do("turnstile.expire()")
 	dave.Await(`document.querySelector("#captcha iframe").src.includes("id=w2")`)
@@ -259,8 +262,7 @@ func TestBrowserCaptcha(t *testing.T) {
 	eve.Click("#uncaptcha")
 	eve.Await(`!document.querySelector("#uncaptcha") && document.querySelector("#note").textContent === ""`)
 	eve.Await(`document.querySelector("#join").getAttribute("aria-disabled") === null`)
-	eve.Click(widgetFrame)
-	eve.Await("turnstile.solved === 1")
+	solve(eve)
 	provider.wantAsked(t, "after the click is cancelled")
 	eve.Click("#join")
 	eve.WaitText(".receipt h2", unpaid)
