@@ -20,10 +20,8 @@ import (
 // Policies need no fallback: their OnStoreError selects one for each policy (see package
 // enforce).
 func WithFallback(store, fallback weir.Store) weir.Store {
-	for _, s := range []weir.Store{store, fallback} {
-		if missing.Value(s) {
-			return s
-		}
+	if s, found := missing.First(store, fallback); found {
+		return s
 	}
 	return &withFallback{store, fallback}
 }

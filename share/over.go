@@ -52,10 +52,8 @@ func (c calls) again(ctx context.Context, r weir.Request) (d weir.Decision, err 
 // alone, until their leases end: an empty share denies. A request without a share gets the error.
 // Without called or strict it returns the missing one, which constructors reject.
 func (s *Store) Over(called, strict weir.Store) weir.Store {
-	for _, store := range []weir.Store{called, strict} {
-		if missing.Value(store) {
-			return store
-		}
+	if store, found := missing.First(called, strict); found {
+		return store
 	}
 	return &over{s, called, strict}
 }

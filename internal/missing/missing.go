@@ -12,3 +12,13 @@ func Value(v any) bool {
 	r := reflect.ValueOf(v)
 	return r.Kind() == reflect.Pointer && r.IsNil()
 }
+
+// First returns the first of values that has no value to call, and whether there is one.
+func First[T any](values ...T) (first T, found bool) {
+	for _, v := range values {
+		if Value(v) {
+			return v, true
+		}
+	}
+	return first, false
+}

@@ -19,3 +19,14 @@ func TestValue(t *testing.T) {
 		}
 	}
 }
+
+func TestFirst(t *testing.T) {
+	var unset *int
+	set := new(int)
+	if v, found := missing.First[any](set, unset, nil); v != any(unset) || !found {
+		t.Errorf("First(set, unset, nil) = %#v, %t, want the unset pointer", v, found)
+	}
+	if v, found := missing.First[any](set); v != nil || found {
+		t.Errorf("First(set) = %#v, %t, want none", v, found)
+	}
+}
