@@ -215,6 +215,31 @@ ngx.print(failed, " ", before > 0 and most <= 3, " ", running() + pending())`, "
 	}
 }
 
+// TestStoreBatchHandover checks that a timer that has another take its place leaves no request to an
+// idle timer that nothing wakes. Idle timers wait for an hour here.
+func TestStoreBatchHandover(t *testing.T) {
+	x := newStoreTwins(t, []weir.Limit{weir.MustLimit("1000000/h")})
+	got := x.lua.code(t, `
+local semaphore = require "ngx.semaphore"
+local wait = semaphore.wait
+function semaphore.wait(s, seconds) return wait(s, seconds == 0.1 and 3600 or seconds) end
+local h = require "storetest"
+local function take() return h.store.run({ { key = "k", rule = h.plan.rules[1], verb = 0, n = 1 } }, true) end
+while ngx.timer.running_count() == 0 do
+  local one, two = ngx.thread.spawn(take), ngx.thread.spawn(take)
+  ngx.thread.wait(one)
+  ngx.thread.wait(two)
+end
+for i = 1, 1200 do
+  local answers, err = take()
+  if not answers then return ngx.print("request ", i, ": ", err) end
+end
+ngx.print("all decided")`, "")
+	if want := "all decided"; got != want {
+		t.Errorf("got %q, want %q; the log of nginx:\n%s", got, want, x.lua.Log())
+	}
+}
+
 // TestStoreBatchSlow checks that requests do not wait for calls that Redis answers late.
 func TestStoreBatchSlow(t *testing.T) {
 	hold := make(chan struct{})

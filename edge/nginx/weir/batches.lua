@@ -49,9 +49,10 @@ function M.new(store, call, late, full)
     return true
   end
 
-  local start
+  local start, wake
 
-  -- serve decides batches. When it has decided many, another timer takes its place.
+  -- serve decides batches. When it has decided many, another timer takes its place, and gets the
+  -- wake-up for a batch that this one leaves.
   local function serve()
     running, lost = running + 1, 0
     work = work or semaphore.new()
@@ -68,6 +69,7 @@ function M.new(store, call, late, full)
       end
     end
     running = running - 1
+    if batches[1] then wake() end
   end
 
   function start()
@@ -86,7 +88,7 @@ function M.new(store, call, late, full)
   end
 
   -- wake has the batches decided.
-  local function wake()
+  function wake()
     if idle > 0 then return work:post(1) end
     if running < IN_FLIGHT then return start() end
     if slow < MAX_SLOW and now() >= slow_lost and timer(SLOW, serve_slow) then slow_lost = now() + LOST end
