@@ -31,6 +31,8 @@ func openPostgres(tb testing.TB, s *pgtest.Server) *sql.DB {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { db.Close() })
+	// A connection compiles the functions on its first call, which takes as long as many calls.
+	db.SetMaxIdleConns(100)
 	p, err := goose.NewProvider(goose.DialectPostgres, db, pgstore.Migrations())
 	if err != nil {
 		tb.Fatal(err)

@@ -213,7 +213,7 @@ func TestRESPClients(t *testing.T) {
 	})
 }
 
-// TestRESPFastRate sends one key far more than 6,000 requests per second for a second. The time
+// TestRESPFastRate sends one key up to 20,000 requests per second for a second. The time
 // and the tokens are read before and after, so the bounds hold on a machine that stalls.
 func TestRESPFastRate(t *testing.T) {
 	const perSecond, burst, clients, batch = 6000, 600_000, 4, 50 // full after 100 s
@@ -244,7 +244,9 @@ func TestRESPFastRate(t *testing.T) {
 					return
 				}
 				defer c.Close()
-				for begun := time.Now(); time.Since(begun) < time.Second; {
+				tick := time.NewTicker(10 * time.Millisecond)
+				defer tick.Stop()
+				for begun := time.Now(); time.Since(begun) < time.Second; <-tick.C {
 					for range batch {
 						c.Send("CL.THROTTLE", "fast", burst, perSecond, 1)
 					}

@@ -56,7 +56,7 @@ func shareProcess(config string) error {
 		return err
 	}
 	r := weir.Request{Key: "hot", Limit: weir.MustLimit(limit), N: 1}
-	for tick := time.NewTicker(time.Millisecond); ; <-tick.C {
+	for tick := time.NewTicker(2 * time.Millisecond); ; <-tick.C {
 		before := time.Now()
 		d, err := store.Do(context.Background(), r)
 		if err != nil || !d.OK {

@@ -242,7 +242,7 @@ func TestStartupRotation(t *testing.T) {
 	var decided atomic.Int64
 	for i := range 8 {
 		clients.Go(func() {
-			for ctx.Err() == nil {
+			for tick := time.NewTicker(40 * time.Millisecond); ctx.Err() == nil; <-tick.C {
 				status, _, body := post(t, s.api+"/v1/take", fmt.Sprintf(`{"key": "k%d", "limit": "1000000/s"}`, i))
 				if status != 200 || !bytes.Contains(body, []byte(`"ok":true`)) || bytes.Contains(body, []byte("degraded")) {
 					t.Errorf("take = %d %s", status, body)

@@ -29,11 +29,11 @@ const (
 	trafficBurst = 50
 )
 
-// trafficTime returns the duration of the traffic: WEIR_TRAFFIC, or two seconds.
+// trafficTime returns the duration of the traffic: WEIR_TRAFFIC, or one second.
 func trafficTime(t *testing.T) time.Duration {
 	text := os.Getenv("WEIR_TRAFFIC")
 	if text == "" {
-		return 2 * time.Second
+		return time.Second
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < time.Second || d%time.Second != 0 {

@@ -20,8 +20,8 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// A load is a set of clients that request one path each until stopped. Each uses its own keys
-// one after the other, 40 requests per key, and records the responses.
+// A load is a set of clients that request one path each until stopped, at most every 4 ms. Each uses
+// its own keys one after the other, 40 requests per key, and records the responses.
 type load struct {
 	stop    chan struct{}
 	done    sync.WaitGroup
@@ -41,11 +41,13 @@ func startLoad(t *testing.T, base string, clients int, paths ...string) *load {
 		c := callFrom(t, "127.0.0.7")
 		path := paths[i%len(paths)]
 		l.done.Go(func() {
+			tick := time.NewTicker(4 * time.Millisecond)
+			defer tick.Stop()
 			for n := 0; ; n++ {
 				select {
 				case <-l.stop:
 					return
-				default:
+				case <-tick.C:
 				}
 				key := fmt.Sprintf("%s-%d-%d", path[1:], i, n/perKey)
 				l.note(path, key, c.get(base+path, "X-User", key))
