@@ -72,10 +72,11 @@ help: ## list the tasks
 # another. What waits most starts first. redis-race computes and hardly waits, so it comes last and
 # fills the gaps that the others leave. Some unit tests wait too, so more packages run at once than
 # there are CPUs.
-# The tests of the Redis store run under the race detector only.
+# The tests of the Redis store run under the race detector only, in a build that leaves out tests
+# with large imports.
 race       = race $(build) -vet=off -race -timeout=10m -- $(racy)
 unit       = unit $(build) -vet=off -tags=$(tags) -timeout=10m -p=4 -- $(plain)
-redis_race = redis-race $(build) -vet=off -race -count=1 -timeout=20m -run=^TestRedis -- ./e2e
+redis_race = redis-race $(build) -vet=off -race -tags=onlyredis -count=1 -timeout=20m -run=^TestRedis -- ./e2e
 flashsale  = flashsale $(build) -vet=off -count=1 -timeout=20m -- ./e2e/flashsale
 e2e        = e2e $(build) -vet=off -count=1 -timeout=20m -skip=^TestRedis -- ./e2e
 edge       = edge $(build) -vet=off -count=1 -p=1 -timeout=20m -- $(servers)

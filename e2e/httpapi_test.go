@@ -1,3 +1,5 @@
+//go:build !onlyredis
+
 package e2e_test
 
 import (
@@ -30,27 +32,6 @@ func startAPI(t *testing.T, args ...string) string {
 	startProcess(t, programtest.Weir(t), args...)
 	awaitStatus(t, "http://"+api+"/readyz", http.StatusOK)
 	return "http://" + api
-}
-
-// post sends a JSON body; fields are names and values of headers.
-func post(t testing.TB, url, body string, fields ...string) (status int, media string, answer []byte) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(fields); i += 2 {
-		r.Header.Set(fields[i], fields[i+1])
-	}
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if answer, err = io.ReadAll(res.Body); err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, res.Header.Get("Content-Type"), answer
 }
 
 // TestAPIDocument sends every example of the OpenAPI document to the program. An independent

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build unix && !onlyredis
 
 package e2e_test
 
@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,20 +18,9 @@ import (
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/pgstore"
-	"github.com/floodweir/weir/redisstore"
 	"github.com/floodweir/weir/share"
 	"github.com/floodweir/weir/share/ledgertest"
-	"github.com/floodweir/weir/share/redisledger"
 )
-
-func newRedisLedger(tb testing.TB, conn redisstore.Conn) share.Ledger {
-	tb.Helper()
-	l, err := redisledger.New(conn, "")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return l
-}
 
 // TestLedgers runs the suite of every ledger on Redis, on a cluster and on PostgreSQL, and divides a
 // limit among several stores on each.
@@ -157,20 +145,5 @@ func divideLimit(t *testing.T, ledger share.Ledger, open func(weir.Store, weir.L
 	}
 	if local.Load() < 30_000 {
 		t.Errorf("%d decisions without a call, want at least 30,000", local.Load())
-	}
-}
-
-// TestRedisLedgerUnavailable checks that a lost connection is an error that callers know.
-func TestRedisLedgerUnavailable(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	conn := openConn(t, "rueidis", (&url.URL{Scheme: "redis", Host: server.Addr}).String())
-	l := newRedisLedger(t, conn)
-	server.Stop()
-	if _, err := l.Load(t.Context(), []string{"a"}, make([]share.Stored, 1)); !errors.Is(err, weir.ErrUnavailable) {
-		t.Errorf("Load without a server = %v, want ErrUnavailable", err)
-	}
-	if err := l.Swap(t.Context(), []share.Swap{{Name: "a"}}); !errors.Is(err, weir.ErrUnavailable) {
-		t.Errorf("Swap without a server = %v, want ErrUnavailable", err)
 	}
 }

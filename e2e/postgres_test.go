@@ -1,4 +1,4 @@
-//go:build unix
+//go:build unix && !onlyredis
 
 package e2e_test
 

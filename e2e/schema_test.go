@@ -1,3 +1,5 @@
+//go:build !onlyredis
+
 package e2e_test
 
 import (
