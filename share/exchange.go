@@ -171,7 +171,7 @@ func (x *exchange) load(c *settings, rows []Stored, at int64, sent, received mom
 	write = rows[0].Version == 0 && x.carry(rows[1:], at) || r.limit != x.in.Text && x.charges()
 	write = r.reclaim(x.in, e.id, &e.watched, sent, received, x.now) || write
 	mine := r.find(e.id)
-	back := e.floor > 0 && at < e.floor-maxAhead // the clock of the ledger was set back
+	back := x.setBack(at)
 	if mine == nil || mine.old || x.in != e.limit || back {
 		if x.again = x.forget(mine != nil, back); x.again {
 			return s, false, nil
@@ -198,6 +198,13 @@ func (x *exchange) load(c *settings, rows []Stored, at int64, sent, received mom
 	x.list(c)
 	s, err = r.swap(e.key, e.name, rows[0].Version, x.in, x.now)
 	return s, err == nil, err
+}
+
+// setBack reports whether the clock of the ledger, which is at an instant, was set back.
+func (x *exchange) setBack(at int64) bool {
+	x.entry.mu.Lock()
+	defer x.entry.mu.Unlock()
+	return x.entry.floor > 0 && at < x.entry.floor-maxAhead
 }
 
 // forget drops the share, and the tokens of ops with it: another process has it, the limit has changed, or the
