@@ -41,8 +41,10 @@ func TestMemory(t *testing.T) {
 	before := heap()
 	with := 0
 	for s := range 600 {
-		for _, p := range policies {
-			r.View(p.Name())
+		if s%60 == 0 { // a view of more policies than have keys discards the keys of others
+			for _, p := range policies {
+				r.View(p.Name())
+			}
 		}
 		for i := range perSecond {
 			p := policies[i%len(policies)]
