@@ -21,14 +21,18 @@ func newStore(tb testing.TB, c memstore.Config) *memstore.Store {
 }
 
 func take(tb testing.TB, s weir.Store, key string, l weir.Limit, n int64) weir.Decision {
-	tb.Helper()
-	return do(tb, s, weir.Request{Key: key, Limit: l, N: n})
+	d, err := s.Do(context.Background(), weir.Request{Key: key, Limit: l, N: n})
+	if err != nil {
+		tb.Helper() // only here: it costs as much as a decision
+		tb.Fatalf("take %d of %.20q under %s: %v", n, key, l, err)
+	}
+	return d
 }
 
 func do(tb testing.TB, s weir.Store, r weir.Request) weir.Decision {
-	tb.Helper()
 	d, err := s.Do(context.Background(), r)
 	if err != nil {
+		tb.Helper()
 		tb.Fatalf("%s of %.20q under %s: %v", r.Verb, r.Key, r.Limit, err)
 	}
 	return d

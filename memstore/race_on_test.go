@@ -2,6 +2,6 @@
 
 package memstore_test
 
-// racing: under the race detector a sync.Pool forgets at random, and everything
-// takes ten times as long.
+// racing is set under the race detector, which drops items of a sync.Pool at random and takes ten
+// times as long. It skips files whose tests have one goroutine: they have a build tag.
 const racing = true

@@ -2,6 +2,8 @@ package memstore_test
 
 import (
 	"context"
+	"errors"
+	"math/rand/v2"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -71,7 +73,11 @@ func TestMovingLosesNothing(t *testing.T) {
 			}
 		})
 	}
-	for i := range 100_000 {
+	moves := 100_000
+	if racing {
+		moves /= 4
+	}
+	for i := range moves {
 		take(t, s, strconv.Itoa(i), fleeting, 1)
 		now.Add(2)
 	}
@@ -208,5 +214,61 @@ func TestReservationsRunOutUnderLoad(t *testing.T) {
 			}
 			do(t, s, weir.Request{Verb: weir.Return, Key: "k", Limit: limit, N: admitted.Load()})
 		}
+	}
+}
+
+// TestAccounts checks that whatever happens, what the store says it uses is what it uses:
+// when everything has been forgotten, nothing.
+func TestAccounts(t *testing.T) {
+	limits := []weir.Limit{}
+	for _, text := range []string{"5/s", "5/s fixed_window", "50/s sliding_log", "50 concurrency lease 1s", "1000003/s burst 3"} {
+		limits = append(limits, weir.MustLimit(text))
+	}
+	var now atomic.Int64
+	now.Store(begin)
+	s := newStore(t, memstore.Config{MaxKeys: 200, Full: memstore.Share, Clock: now.Load})
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(g), 1))
+			for range 5000 {
+				var rs []weir.Request
+				for range 1 + r.IntN(3) {
+					q := weir.Request{
+						Verb: weir.Verb(r.IntN(9)), Key: strconv.Itoa(r.IntN(100)), Limit: limits[r.IntN(len(limits))],
+						N: 1 + r.Int64N(8), ID: strconv.Itoa(r.IntN(5)), TTL: time.Duration(1+r.IntN(2000)) * time.Millisecond,
+					}
+					if r.IntN(3) == 0 {
+						q.From = []weir.Limit{limits[r.IntN(len(limits))]}
+					}
+					rs = append(rs, q)
+				}
+				_, err := s.DoAll(context.Background(), rs, make([]weir.Decision, len(rs)))
+				if err != nil && !errors.Is(err, weir.ErrFull) && !errors.Is(err, weir.ErrNoReservation) {
+					t.Error(err)
+				}
+				if st := s.Stats(); st.Used > 200+len(limits) {
+					t.Errorf("%+v, want at most %d used", st, 200+len(limits))
+				}
+				now.Add(r.Int64N(10_000))
+			}
+		})
+	}
+	wg.Wait()
+	now.Add(hour)
+	for _, l := range limits { // makes room, and settles what ran out
+		for i := range 200 {
+			take(t, s, "late "+strconv.Itoa(i), l, 1)
+		}
+		now.Add(hour)
+	}
+	for i := range 200 { // each is forgotten by name
+		for _, l := range limits {
+			do(t, s, weir.Request{Verb: weir.Reset, Key: "late " + strconv.Itoa(i), Limit: l})
+			do(t, s, weir.Request{Verb: weir.Reset, Key: strconv.Itoa(i), Limit: l})
+		}
+	}
+	if st := s.Stats(); st.Keys != st.Used || st.Reservations != 0 || st.Keys > len(limits) {
+		t.Errorf("at the end %+v, want no reservations and only shared states", st)
 	}
 }
