@@ -3,4 +3,4 @@
 package metrics_test
 
 // million is smaller with the race detector, which is ten times slower.
-const million = 100_000
+const million = 10_000
