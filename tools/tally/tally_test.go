@@ -40,7 +40,7 @@ func TestTally(t *testing.T) {
 			write(t, dir, "p_test.go", text)
 			var out strings.Builder
 			t.Chdir(dir)
-			args := []string{"unit", "GOWORK=off", "-count=1", "--", "./..."}
+			args := []string{"unit", "GOWORK=off", "-count=1", "-vet=off", "--", "./..."}
 			switch name {
 			case "a bad flag":
 				args[2] = "-nonsense"
@@ -83,7 +83,7 @@ func TestTogether(t *testing.T) {
 		"./a/in ./b/none": "FAIL        1 passed",
 	} {
 		var out strings.Builder
-		if err := run(append([]string{"unit", "-count=1", "--"}, strings.Fields(places)...), &out); (err == nil) != strings.HasPrefix(want, "ok") || !strings.Contains(out.String(), want) {
+		if err := run(append([]string{"unit", "-count=1", "-vet=off", "--"}, strings.Fields(places)...), &out); (err == nil) != strings.HasPrefix(want, "ok") || !strings.Contains(out.String(), want) {
 			t.Errorf("run of %s = %v, want %q in:\n%s", places, err, want, &out)
 		}
 	}
@@ -111,7 +111,7 @@ func TestA(t *testing.T) {
 	t.Chdir(dir)
 	t.Setenv("GOWORK", "off")
 	var out strings.Builder
-	if err := run(strings.Fields("one -- ./a beside two -- ./b"), &out); err != nil || !strings.Contains(out.String(), "\n2 passed, 0 failed") {
+	if err := run(strings.Fields("one -vet=off -- ./a beside two -vet=off -- ./b"), &out); err != nil || !strings.Contains(out.String(), "\n2 passed, 0 failed") {
 		t.Errorf("run = %v, want 2 passed in:\n%s", err, &out)
 	}
 }
@@ -141,7 +141,7 @@ func TestA(t *testing.T) { `+test+` }
 	t.Chdir(dir)
 	t.Setenv("GOWORK", "off")
 	var out strings.Builder
-	if err := run(strings.Fields("one -- ./a next two -- ./b beside three -- ./c"), &out); err != nil || !strings.Contains(out.String(), "\n3 passed, 0 failed") {
+	if err := run(strings.Fields("one -vet=off -- ./a next two -vet=off -- ./b beside three -vet=off -- ./c"), &out); err != nil || !strings.Contains(out.String(), "\n3 passed, 0 failed") {
 		t.Errorf("run = %v, want 3 passed in:\n%s", err, &out)
 	}
 }
