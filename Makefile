@@ -176,9 +176,10 @@ mutants: need ## plant the bugs of tools/mutants/mutants.txt one by one: a test 
 	@go run ./tools/mutants
 
 .PHONY: test-long
-test-long: need ## the differential runs at full length, of a random SEED: function, memory and Redis against the model, and Lua; estimates of 200 traces
+test-long: need ## the differential runs at full length, of a random SEED: function, memory and Redis against the model, and Lua; estimates of 200 traces; weir go without -trimpath
 	@seed=$(or $(SEED),$$RANDOM) && echo "seed=$$seed" && WEIR_LONG=1 go test -count=1 -timeout=120m -v -run=Diff ./storetest -args -seed=$$seed
 	@cd cmd/weir && WEIR_LONG=1 go test -count=1 -timeout=20m -v -run='^Test(Threshold|Memory|Abusers|22Bounds)$$' ./internal/traffic/... ./internal/suggest ./internal/rlqs
+	@cd cmd/weir && WEIR_LONG=1 go test -count=1 -timeout=20m -v -run='^TestGo$$/^positions$$' .
 	@cd e2e && seed=$(or $(SEED),$$RANDOM) && echo "twin.seed=$$seed" && go test -count=1 -timeout=60m -v -run=Twin ./redistest -args -twin.asks=20000 -twin.seed=$$seed
 	@cd e2e && go test -count=1 -timeout=120m -v -run=Conformance . -args -redis.decisions=$(REDIS)
 	@$(MAKE) release-check
