@@ -26,7 +26,7 @@ import (
 // The default cells are the worst ones: many calls in progress, and few that are late together.
 var (
 	loadCells = flag.String("load.cells", `^redis/busy/(10/paced|1000/unpaced)$`, "regular expression of the cells of the load table to run, such as redis/busy/1000/unpaced")
-	loadTime  = flag.Duration("load.time", time.Second, "duration of a cell of the load table")
+	loadTime  = flag.Duration("load.time", 500*time.Millisecond, "duration of a cell of the load table")
 	loadTable = flag.String("load.table", "", "file for the load table, in Markdown")
 )
 

@@ -28,8 +28,12 @@ var instead = map[string]string{
 	"go get github.com/floodweir/weir/weirfile@latest": `go work init . "$TREE" "$TREE/weirfile" && cp "$TREE/go.work.sum" .`,
 	// A service that make need installs.
 	"python3 -m http.server 3000": "caddy respond --listen 127.0.0.1:3000 hello",
-	// make test runs this test, so only its commands are printed.
-	"make test": "make -n test",
+	// After the first go run of weir: it loads and checks 800 packages each time.
+	"go run ./cmd/weir go run ./examples/counter/woven | sort | uniq -c": "weir go run ./examples/counter/woven | sort | uniq -c",
+	"go run ./cmd/weir check weir.yaml":                                  "weir check weir.yaml",
+	"go run ./cmd/weir serve weir.yaml":                                  "weir serve weir.yaml",
+	// make test runs this test, so only its commands are printed, without lists of packages.
+	"make test": "make -n test modules=. plain=. servers=.",
 	// With -trimpath, go vet prints the paths of the directory in which it ran first for the same files.
 	`go vet -vettool=$(command -v weir) ./... || echo "exit code $?"`: `echo "package main // $PWD" >place.go && go vet -vettool=$(command -v weir) ./... || echo "exit code $?"; rm place.go`,
 }
@@ -40,7 +44,7 @@ var servers = []server{
 	{prefix: "go run main.go", ready: ": </dev/tcp/127.0.0.1/3001"},
 	{prefix: "caddy respond", ready: ": </dev/tcp/127.0.0.1/3000"},
 	{prefix: "weir serve weir.yaml --listen-gateway 127.0.0.1:8001", ready: ": </dev/tcp/127.0.0.1/8001"},
-	{prefix: "weir serve", ready: "curl -fs -o /dev/null http://127.0.0.1:8080/readyz"},
+	{prefix: "weir serve", ready: "curl -fs -o /dev/null http://127.0.0.1:8080/readyz", stops: "go run ./cmd/weir serve"},
 	{prefix: "go run ./flashsale demo", ready: "curl -fs http://127.0.0.1:8088/api/sales | grep -q phase"},
 	{prefix: "redis-server --port 6399", ready: "redis-cli -p 6399 ping"},
 	{prefix: "env REDIS_URL=127.0.0.1:6399 RUNTIME_ROOT=$PWD", ready: "curl -fs -o /dev/null http://127.0.0.1:8080/healthcheck", stops: "weir serve"},
