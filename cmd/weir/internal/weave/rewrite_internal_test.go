@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/tools/go/packages"
 )
 
 func TestRewrite(t *testing.T) {
@@ -151,5 +153,17 @@ func TestTool(t *testing.T) {
 	}
 	if got := toolexec("/my bin/weir", "/o.json", "x y"); got != "'/my bin/weir' go toolexec /o.json x y" {
 		t.Errorf("toolexec = %q", got)
+	}
+}
+
+// TestShown tests the name of a user's file in woven code: with -trimpath it is that of a build of
+// go with the flag, and without it the path.
+func TestShown(t *testing.T) {
+	p := &packages.Package{PkgPath: "example.com/shop"}
+	for trimmed, want := range map[bool]string{false: "/home/user/main.go", true: "example.com/shop/main.go"} {
+		w := &weaver{loader: &loader{trimmed: trimmed}}
+		if got := w.shown(p, "/home/user/main.go"); got != want {
+			t.Errorf("with -trimpath %t: %s, want %s", trimmed, got, want)
+		}
 	}
 }
