@@ -134,3 +134,25 @@ func FuzzSplit(f *testing.F) {
 		}
 	})
 }
+
+func TestTrims(t *testing.T) {
+	for _, c := range []struct {
+		args, goflags string
+		want          bool
+	}{
+		{"build .", "", false},
+		{"run .", "-trimpath", true},
+		{"build -trimpath .", "", true},
+		{"build -trimpath=false .", "-trimpath", false},
+		{"run .", "-trimpath -trimpath=false", false},
+		{"test .", "-trimpath", false},
+	} {
+		cmd, err := parse(strings.Fields(c.args))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := cmd.trims(strings.Fields(c.goflags)); got != c.want {
+			t.Errorf("go %s with GOFLAGS=%q: -trimpath is %t, want %t", c.args, c.goflags, got, c.want)
+		}
+	}
+}
