@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/flashsale/child"
-	"github.com/floodweir/weir/e2e/pgtest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/floodweir/weir/flashsale/sale"
@@ -26,12 +25,10 @@ func TestIdle(t *testing.T) {
 	if long() {
 		sales, processes, lasts = []int{1, 50, 500}, []int{1, 2, 4}, 10*time.Second
 	}
-	pg := pgtest.Start(t)
 	for _, n := range sales {
 		t.Run(fmt.Sprintf("%d sales", n), func(t *testing.T) {
 			redis := redistest.Start(t)
-			db := pg.NewDB(t)
-			dsn := pg.DSN(db)
+			dsn, pid := measuredDatabase(t)
 			secret := t.TempDir() + "/secret"
 			if err := os.WriteFile(secret, bytes.Repeat([]byte("5a"), 32), 0o600); err != nil {
 				t.Fatal(err)
@@ -48,7 +45,7 @@ func TestIdle(t *testing.T) {
 						exposeMany(t, shop, n)
 					}
 				}
-				measureIdle(t, fmt.Sprintf("| %d | %d |", n, count), lasts, shops, redis, pg)
+				measureIdle(t, fmt.Sprintf("| %d | %d |", n, count), lasts, shops, redis, pid)
 			}
 		})
 	}
@@ -71,8 +68,8 @@ func exposeMany(t *testing.T, shop *shopProcess, n int) {
 }
 
 // measureIdle waits until the processes are idle, and measures for a while.
-func measureIdle(t *testing.T, row string, lasts time.Duration, shops []*shopProcess, redis *redistest.Server, pg *pgtest.Server) {
-	pids := map[string]int{"redis": redis.PID(), "postgresql": pg.PID()}
+func measureIdle(t *testing.T, row string, lasts time.Duration, shops []*shopProcess, redis *redistest.Server, postgresql int) {
+	pids := map[string]int{"redis": redis.PID(), "postgresql": postgresql}
 	for i, s := range shops {
 		pids[fmt.Sprint("flashsale-", i)] = s.cmd.Process.Pid
 	}

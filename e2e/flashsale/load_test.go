@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/flashsale/child"
-	"github.com/floodweir/weir/e2e/pgtest"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/front"
@@ -86,17 +85,16 @@ func TestLoadEmbedded(t *testing.T) {
 
 func TestLoadReal(t *testing.T) {
 	parallelUnlessMeasured(t)
-	pg := pgtest.Start(t)
 	runLoadCases(t, "real", "Redis inventory and limits, orders durable in PostgreSQL (fsync on)", func(t *testing.T) (run.Config, auditor.Config, map[string]int) {
 		redis := redistest.Start(t)
-		dsn := pg.DSN(pg.NewDB(t))
+		dsn, pid := measuredDatabase(t)
 		secret := t.TempDir() + "/secret"
 		if err := os.WriteFile(secret, bytes.Repeat([]byte("5a"), 32), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return run.Config{Database: dsn, Redis: "redis://" + redis.Addr, Secret: secret},
 			auditor.Config{Database: dsn, Redis: redisClient(t, "redis://"+redis.Addr)},
-			map[string]int{"redis": redis.PID(), "postgresql": pg.PID()}
+			map[string]int{"redis": redis.PID(), "postgresql": pid}
 	})
 }
 

@@ -302,7 +302,7 @@ func TestPostgresGuards(t *testing.T) {
 // TestPostgresSlow calls a server that is slow, read-only, or has no connection left.
 func TestPostgresSlow(t *testing.T) {
 	t.Parallel()
-	server := pgtest.Start(t, "max_connections=12", "superuser_reserved_connections=2")
+	server := pgtest.StartVolatile(t, "max_connections=12", "superuser_reserved_connections=2")
 	db := server.NewDB(t)
 	l := openPostgres(t, server.DSN(db), ledger.Config{Timeout: time.Second, Conns: 2})
 	s := stockedLedger(t, l, 100)

@@ -89,7 +89,7 @@ func openTogether(t *testing.T, dsn string, n int) {
 // the other, without a deadlock, which would cost each of them a second.
 func TestPostgresMigratesTogether(t *testing.T) {
 	t.Parallel()
-	s := pgtest.Start(t)
+	s := pgtest.StartVolatile(t)
 	for range 4 {
 		openTogether(t, s.DSN(s.NewDB(t)), 8)
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/flashsale/child"
-	"github.com/floodweir/weir/e2e/pgtest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/pass"
@@ -38,19 +37,18 @@ func TestPurchases(t *testing.T) {
 		data := t.TempDir()
 		measurePurchases(t, "embedded", buyers, 1, 1, child.Order{Config: run.Config{Data: data}}, auditor.Config{Database: data + "/flashsale.db"}, nil)
 	})
-	pg := pgtest.Start(t)
 	for _, n := range sales {
 		for _, p := range processes {
 			t.Run(fmt.Sprintf("%d sales, %d processes", n, p), func(t *testing.T) {
 				redis := redistest.Start(t)
-				dsn := pg.DSN(pg.NewDB(t))
+				dsn, pid := measuredDatabase(t)
 				secret := t.TempDir() + "/secret"
 				if err := os.WriteFile(secret, bytes.Repeat([]byte("5a"), 32), 0o600); err != nil {
 					t.Fatal(err)
 				}
 				url := "redis://" + redis.Addr
 				measurePurchases(t, "Redis + PostgreSQL", buyers, n, p, child.Order{Config: run.Config{Database: dsn, Redis: url, Secret: secret}},
-					auditor.Config{Database: dsn, Redis: redisClient(t, url)}, map[string]int{"redis": redis.PID(), "postgresql": pg.PID()})
+					auditor.Config{Database: dsn, Redis: redisClient(t, url)}, map[string]int{"redis": redis.PID(), "postgresql": pid})
 			})
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/flashsale/child"
-	"github.com/floodweir/weir/e2e/pgtest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/run"
@@ -25,12 +24,13 @@ func TestRejections(t *testing.T) {
 		measureRejections(t, "embedded", run.Config{Data: t.TempDir()}, nil)
 	})
 	t.Run("real", func(t *testing.T) {
-		pg, redis := pgtest.Start(t), redistest.Start(t)
+		dsn, _ := measuredDatabase(t)
+		redis := redistest.Start(t)
 		secret := t.TempDir() + "/secret"
 		if err := os.WriteFile(secret, bytes.Repeat([]byte("5a"), 32), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		measureRejections(t, "Redis + PostgreSQL", run.Config{Database: pg.DSN(pg.NewDB(t)), Redis: "redis://" + redis.Addr, Secret: secret},
+		measureRejections(t, "Redis + PostgreSQL", run.Config{Database: dsn, Redis: "redis://" + redis.Addr, Secret: secret},
 			map[string]int{"redis": redis.PID()})
 	})
 }

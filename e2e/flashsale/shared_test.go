@@ -78,10 +78,9 @@ type postgresServer struct {
 	schema string
 }
 
-// startPostgres starts a server that no test stops or fills, so it need not write through to the
-// disk.
+// startPostgres starts a server that no test stops or fills.
 func startPostgres(t testing.TB) postgresServer {
-	s := postgresServer{Server: pgtest.Start(t, "max_connections=500", "fsync=off")}
+	s := postgresServer{Server: pgtest.StartVolatile(t, "max_connections=500")}
 	s.schema = s.NewDB(t)
 	l, err := ledger.Open(t.Context(), s.DSN(s.schema), ledger.Config{Timeout: longTimeout})
 	if err == nil {
@@ -117,6 +116,17 @@ func execute(t testing.TB, dsn, statement string) {
 func newDatabase(t testing.TB, of *shared[postgresServer]) (dsn string) {
 	t.Helper()
 	return databaseOf(t, of, func(s postgresServer) string { return s.CopyDB(t, s.schema) })
+}
+
+// measuredDatabase returns a database with the schema of a ledger, and the process of its server. At
+// full counts, when tests measure, it is a server of its own that writes through to the disk.
+func measuredDatabase(t testing.TB) (dsn string, pid int) {
+	t.Helper()
+	if !long() {
+		return newDatabase(t, &postgres), postgres.it.PID()
+	}
+	s := pgtest.Start(t)
+	return s.DSN(s.NewDB(t)), s.PID()
 }
 
 // emptyDatabase returns a database without a schema.

@@ -14,3 +14,6 @@ func (s *Server) SmallDisk(testing.TB, string, int) (resize func(megabytes int),
 
 // endWithTest does nothing here.
 func endWithTest(*syscall.SysProcAttr) {}
+
+// memoryDir is not supported on this system.
+func memoryDir(testing.TB) string { return "" }
