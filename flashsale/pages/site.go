@@ -14,6 +14,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/floodweir/weir/flashsale/sale"
@@ -73,18 +74,25 @@ func (f file) serve(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.body))
 }
 
-// words returns the texts in one language.
-func words(lang string) map[string]string {
-	text, err := embedded.ReadFile("text/" + lang + ".json")
-	words := map[string]string{}
-	if err == nil {
-		err = json.Unmarshal(text, &words)
+// words returns the texts in one language, which the caller must not change.
+func words(lang string) map[string]string { return texts()[lang] }
+
+// texts returns the texts by language. Every page uses them, so they are read once.
+var texts = sync.OnceValue(func() map[string]map[string]string {
+	all := map[string]map[string]string{}
+	for _, lang := range languages() {
+		text, err := embedded.ReadFile("text/" + lang + ".json")
+		words := map[string]string{}
+		if err == nil {
+			err = json.Unmarshal(text, &words)
+		}
+		if err != nil {
+			panic(fmt.Sprintf("pages: text/%s.json: %v", lang, err))
+		}
+		all[lang] = words
 	}
-	if err != nil {
-		panic(fmt.Sprintf("pages: text/%s.json: %v", lang, err))
-	}
-	return words
-}
+	return all
+})
 
 // static returns the files of a site, and the hash in their addresses. Scripts import each
 // other by their bare names, so all files share one hash.
