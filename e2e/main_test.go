@@ -12,9 +12,8 @@ import (
 )
 
 // minParallel is the least number of parallel tests: they wait for servers more than they
-// compute. A test is not parallel if it wants more than a busy machine may do in a time, or reads
-// what other tests of the process change.
-const minParallel = 5
+// compute. A test that measures a rate or a duration is not parallel.
+const minParallel = 4
 
 func TestMain(m *testing.M) {
 	if addr := os.Getenv(slowUpstreamEnv); addr != "" {
