@@ -174,5 +174,5 @@ func TestPostgresPayAndExpire(t *testing.T) {
 // TestPostgresRandom compares random commands with a model.
 func TestPostgresRandom(t *testing.T) {
 	t.Parallel()
-	random.Run(t, openPostgres(t, newDatabase(t, &ledgers), ledger.Config{}), count(1_000, 100_000))
+	random.Run(t, openPostgres(t, newDatabase(t, &ledgers), ledger.Config{}), 0, count(1_000, 100_000))
 }

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"errors"
+	"flag"
 	"os"
 	"path/filepath"
 	"testing"
@@ -54,9 +55,11 @@ func count(short, long int) int {
 	return short
 }
 
+var seed = flag.Uint64("seed", 0, "of TestRandom; 0 is a random one")
+
 // TestRandom compares random commands with a small model.
 func TestRandom(t *testing.T) {
-	random.Run(t, open(t, ledger.Config{}), count(20_000, 100_000))
+	random.Run(t, open(t, ledger.Config{}), *seed, count(5_000, 100_000))
 }
 
 // TestAddStockField adds more units than a sale may have: the error names the field units.

@@ -2,6 +2,7 @@
 package random
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -16,9 +17,12 @@ import (
 )
 
 // Run sends random commands to a Ledger and to a model, and compares every result. It starts
-// again with new sales after each few hundred commands. The commands are the same in each run.
-func Run(t *testing.T, l sale.Ledger, commands int) {
-	r := mathrand.New(mathrand.NewPCG(20310501, 1))
+// again with new sales after each few hundred commands. The commands follow from the seed, which is
+// printed. If it is 0, it is random.
+func Run(t *testing.T, l sale.Ledger, seed uint64, commands int) {
+	seed = cmp.Or(seed, mathrand.Uint64())
+	t.Logf("%d commands of seed %d", commands, seed)
+	r := mathrand.New(mathrand.NewPCG(seed, 1))
 	for done := 0; done < commands; {
 		g := newComparison(t, l, r)
 		for range min(500, commands-done) {
