@@ -42,7 +42,7 @@ func TestLedgers(t *testing.T) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		db := openPostgres(t, pgtest.Start(t, fastPostgres...))
+		db := openPostgres(t, pgtest.StartVolatile(t))
 		run(t, func(tb testing.TB) share.Ledger {
 			l, err := pgstore.NewLedger(db, pgstore.Config{})
 			if err != nil {

@@ -68,14 +68,11 @@ func postgresHarness(db *sql.DB) storetest.Open {
 	}
 }
 
-// fastPostgres are settings of a server whose data need not survive a crash of the machine.
-var fastPostgres = []string{"synchronous_commit=off"}
-
 // TestPostgres runs the suite of every store and tests of package pgstore on one server, each on a
 // database of its own.
 func TestPostgres(t *testing.T) {
 	t.Parallel()
-	server := pgtest.Start(t, fastPostgres...)
+	server := pgtest.StartVolatile(t)
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, *sql.DB)

@@ -173,8 +173,8 @@ func runShared(t *testing.T, store, then string) *sharedRun {
 	return s
 }
 
-// holders awaits holders of shares. A share is returned when its process has no request for a moment, as that
-// of a busy machine.
+// holders awaits holders of shares. A process returns its share when it has no request for a moment, which a
+// busy machine can cause.
 func (s *sharedRun) holders(t *testing.T, n int) {
 	t.Helper()
 	redistest.Await(t, "holders of shares", func() error {
